@@ -13,7 +13,7 @@ type FS interface {
 	Open(path string) (File, error)
 	Remove(path string) error
 	Rename(from, to string) error
-	// MkdirAll makes the directory and its parents, mode 0700.
+	// MkdirAll makes the directory and its parents, mode 0700, and makes their names durable.
 	MkdirAll(path string) error
 	// List returns the names in a directory, sorted.
 	List(path string) ([]string, error)

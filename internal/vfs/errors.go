@@ -1,0 +1,6 @@
+package vfs
+
+import "errors"
+
+// ErrLocked: another process, or another Open in this one, holds the lock. Stop it first.
+var ErrLocked = errors.New("locked by another process")
