@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/keystrand/keystrand"
+	"github.com/keystrand/keystrand/internal/vfs"
+)
+
+func openLog(t testing.TB, disk vfs.FS, dir string, o Options) *Log {
+	t.Helper()
+	l, err := Open(disk, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func closeLog(t testing.TB, l *Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replayAll(t testing.TB, l *Log, from Position) []string {
+	t.Helper()
+	var got []string
+	if err := l.Replay(from, func(_ Position, r Record) error {
+		got = append(got, fmt.Sprintf("%d:%s", r.Kind, r.Body))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestLogGivesBackWhatWasAppendedAcrossSegmentsAndRestarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{FirstSegmentBytes: 8192, SegmentBytes: 16384}
+	var want []string
+	var places []Position
+	for life := range 3 {
+		l := openLog(t, vfs.OS{}, dir, o)
+		if !l.Clean() {
+			t.Fatalf("life %d: got an unclean start, want clean", life)
+		}
+		if got := l.Epoch(); got != uint32(life+1) {
+			t.Fatalf("got epoch %d, want %d", got, life+1)
+		}
+		for i := range 200 {
+			batch := []Record{{Kind: 1, Body: fmt.Appendf(nil, "life %d message %d", life, i)}, {Kind: 7, Body: make([]byte, i)}}
+			at, end, err := l.Append(batch, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%10 == 0 {
+				if err := l.WaitDurable(context.Background(), end); err != nil {
+					t.Fatal(err)
+				}
+			}
+			places = append(places, at...)
+			for _, r := range batch {
+				want = append(want, fmt.Sprintf("%d:%s", r.Kind, r.Body))
+			}
+		}
+		got := replayAll(t, l, 0)
+		if len(got) != len(want) {
+			t.Fatalf("got %d records, want %d", len(got), len(want))
+		}
+		for i := range want {
+			r, err := l.Read(places[i], i%300)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one := fmt.Sprintf("%d:%s", r.Kind, r.Body); got[i] != want[i] || one != want[i] {
+				t.Fatalf("record %d: got %q and %q, want %q", i, got[i], one, want[i])
+			}
+		}
+		closeLog(t, l)
+		closeLog(t, l)
+		if _, _, err := l.Append([]Record{{Kind: 1}}, false); !errors.Is(err, keystrand.ErrClosed) {
+			t.Fatalf("got %v, want ErrClosed", err)
+		}
+	}
+}
+
+func TestASecondOpenOfADirectoryIsRefused(t *testing.T) { // D24
+	t.Parallel()
+	dir := t.TempDir()
+	l := openLog(t, vfs.OS{}, dir, Options{})
+	defer closeLog(t, l)
+	if _, err := Open(vfs.OS{}, dir, Options{}); !errors.Is(err, vfs.ErrLocked) {
+		t.Fatalf("got %v, want ErrLocked", err)
+	}
+}
