@@ -26,7 +26,7 @@ const (
 	KindResume     Kind = 10 // Resume: a parked strand goes on
 	KindDeadLetter Kind = 11 // DeadLetter: copy to the dead-letter topic and finish, in one
 	KindLease      Kind = 12 // Lease: the lease of a grant was changed
-	KindRelease    Kind = 13 // Release: the lease ended before its time without a failure (client gone, answer not written)
+	KindRelease    Kind = 13 // Release: the lease ended without a reported failure (time up, client gone, answer not written)
 )
 
 // TopicID and GroupID are small numbers given at creation, never reused.
@@ -81,12 +81,14 @@ type (
 		ID   GroupID
 		Spec keystrand.GroupSpec // complete: defaults filled in
 	}
-	// Subscribe begins or changes what a group reads of a topic. Start is the first entry, used the first time only.
+	// Subscribe begins or changes what a group reads of a topic. Start is the first entry, used the first time only. Cursor is
+	// the progress's cursor at a change: entries below it were judged by the old expression (0: not known).
 	Subscribe struct {
 		Group      GroupID
 		Topic      TopicID
 		Expression string
 		Start      int64
+		Cursor     int64
 	}
 	// Grant is a hand-out. Token is epoch << 40 | counter and grows with every grant of the broker.
 	Grant struct {
@@ -99,6 +101,8 @@ type (
 		LeaseMs  int64
 		Token    uint64
 		ClientID string
+		// AutoRenew: the lease lasts while the client gives signs of life; LeaseMs is then its upper bound.
+		AutoRenew bool
 	}
 	// Finish ends a message for the group. Token 0: an operator's skip, with a reason.
 	Finish struct {
@@ -146,7 +150,7 @@ type (
 		Reason  string
 		Copy    Message
 	}
-	// Lease changes the length of the present grant, counted from the record's append.
+	// Lease changes the length of the present grant, counted from the record's append. It is not auto-renewed from then on.
 	Lease struct {
 		Group   GroupID
 		Topic   TopicID
@@ -155,13 +159,15 @@ type (
 		Token   uint64
 		LeaseMs int64
 	}
-	// Release ends a lease early; it counts no failure.
+	// Release ends a lease without a reported failure: its time was up, the client is gone, or the answer was not written.
 	Release struct {
 		Group  GroupID
 		Topic  TopicID
 		Strand StrandKey
 		Entry  int64
 		Token  uint64
+		// Counted: the message was delivered, the attempt stays counted. False: it never left, the attempt is taken back.
+		Counted bool
 	}
 )
 
@@ -185,24 +191,3 @@ const DeadLetterPrefix = "%DLQ%"
 
 // MsOf converts to the unit of records.
 func MsOf(d time.Duration) int64 { return d.Milliseconds() }
-
-// The functions that the rest of the product calls; the implementation keeps to these signatures.
-//
-//	func Encode(buf []byte, r Record) []byte                       appends the body; versioned first byte
-//	func Decode(kind Kind, body []byte) (Record, error)             wraps keystrand.ErrCorrupt; strings and Body copied or aliased (say which)
-//	func PatchMessage(body []byte, queue int32, offset, entry, storedMs int64)   fixed places at the front of an encoded Message
-//	func DecodeMessage(kind Kind, body []byte) (Message, error)      of a KindMessage or KindDeadLetter (the copy)
-//
-//	type Catalog struct: topics and groups by id and name, subscriptions; Apply(Topic|Group|Subscribe); lookups; ids to give next; validation
-//	    of names (SEC-30: one allow-list) and specs (ValidateTopic, ValidateGroup: all faults at once; Complete fills in defaults).
-//
-//	type Progress struct: of one (group, topic):
-//	    Cursor int64 (entries below it were seen), Strands map[StrandKey]*Strand (the in-memory ones: those with an unfinished head below Cursor)
-//	    func (p *Progress) Apply(r Record, ix Index) error   the fold: the same code live and in recovery. A Grant of an entry at or above
-//	        the cursor advances the cursor past it, making strands on the way, as the live cursor had done.
-//	    Skips entries that do not match the group's filter (by tag hash; the record with the text is compared by the reader).
-//	type Strand struct: Key, Head entry, Attempt (deliveries of the head so far), Status (ready, leased, backing off, parked), Grant
-//	    (token, lease length, client), Failures, LastError, ParkReason, Since
-//
-//	Snapshot: pieces (catalog; one per progress), each with its own log position; WriteSnapshot(fs, dir, ...) aside, rename, sync directory, keep two;
-//	    ReadSnapshot takes the newest whole one.
