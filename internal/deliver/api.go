@@ -55,7 +55,7 @@ type Verdict uint8
 const (
 	// Done: a record was made; the answer is due when it is durable.
 	Done Verdict = iota + 1
-	// Already: the message was finished before under this very token; answer OK once everything appended is durable.
+	// Already: the same was done before under this very token; answer OK once everything appended is durable.
 	Already
 	// Stale: the lease ended or the message went out again; nothing was changed.
 	Stale
@@ -90,11 +90,22 @@ type DeadLetter struct {
 
 // Alarm tells of something a person should know.
 type Alarm struct {
-	What   string // "strand parked", "attempt limit reached, policy block", "dead letter", "lease ended"
+	What   string // one of the Alarm constants
 	Strand state.StrandKey
 	Entry  int64
 	Reason string
 }
+
+// What alarms tell of.
+const (
+	AlarmParked     = "strand parked"
+	AlarmBlocked    = "attempt limit reached, policy block"
+	AlarmDeadLetter = "dead letter"
+	AlarmLeaseEnded = "lease ended"
+	AlarmIndex      = "index not readable"
+	AlarmFull       = "strands in memory at their bound, the cursor stopped"
+	AlarmBroken     = "delivery stopped, the state is not what the machine made it"
+)
 
 // Tokens gives fencing tokens; one for the whole broker.
 type Tokens interface{ Next() uint64 }
@@ -103,7 +114,7 @@ type Tokens interface{ Next() uint64 }
 type Explain struct {
 	Strand   state.StrandKey
 	Known    bool   // false: nothing unfinished of it below the cursor
-	Status   string // ready, leased, finishing, backing off, parked, held after restart, idle
+	Status   string // one of the Status constants
 	Head     int64
 	Attempt  int32
 	ClientID string
@@ -114,29 +125,60 @@ type Explain struct {
 	Cursor    int64
 }
 
-// The machine's methods; the implementation keeps to these signatures. All take the monotonic now; none may be called
-// concurrently. Every step first ends what is due by now (so an ended lease is ended before an ack is honoured).
-//
-//	func New(group state.Group, topic state.Topic, p *state.Progress, ix Index, tokens Tokens, o Options) *Machine
-//	    Options: Now, Unclean bool, RestartHold time.Duration (default 5 s), MaxReady int (default 4096: the cursor stops there),
-//	    RecoveredCount int64 (entries below it existed before the start: only they are held after an unclean stop).
-//	    p may hold leases from before a restart: each runs its whole recorded length again and its handle may still ack once.
-//	func (m *Machine) Visible(now, n int64) Actions            entries below n are visible: the cursor may read them
-//	func (m *Machine) Receive(now, r Receive) Actions
-//	func (m *Machine) Cancel(now, id RequestID) Actions         the waiting receive is gone; no answer
-//	func (m *Machine) Undelivered(now, grants []Grant) Actions  the answer could not be written: leases end at once, attempt not counted
-//	func (m *Machine) Ack(now, h Handle) (Verdict, Actions)
-//	func (m *Machine) Fail(now, h Handle, reason string, delay time.Duration) (Verdict, Actions)   delay < 0: the group's back-off
-//	func (m *Machine) Change(now, h Handle, d time.Duration) (Verdict, Actions)   lease ends d from now
-//	func (m *Machine) ClientSeen(now, clientID) ; ClientGone(now, clientID, after time.Duration) Actions
-//	    auto-renewed leases of the client end after that (0: at once) unless it is seen again; without a sign for 30 s they end too
-//	func (m *Machine) Park(now, key, reason) (bool, Actions); Resume(now, key) (bool, Actions)
-//	func (m *Machine) SetGroup(now, state.Group) Actions
-//	func (m *Machine) Appended(end uint64)                      everything returned so far is in the log below this mark
-//	func (m *Machine) Durable(now, mark uint64) Actions         a finished message's successor becomes ready only now
-//	func (m *Machine) Applied(now, r state.Record) Actions      for DeadLetter records made by the sequencer
-//	func (m *Machine) Tick(now) Actions; Next() (clock.Mono, bool)   the next time a Tick is due
-//	func (m *Machine) Explain(now, key) Explain
-//	func (m *Machine) Stats() Stats                             ready, leased, backing off, parked, waiting receives, unfinished below cursor is not needed
-//
-// type Index interface { Entry(n int64) (Entry, error) }  with the fields that deliver needs: Queue, GroupHash, TagHash, Next, QueueNext
+// The statuses that Explain tells.
+const (
+	StatusReady      = "ready"
+	StatusLeased     = "leased"
+	StatusFinishing  = "finishing" // what closed the last hand-out is not durable yet, or a dead letter is being made
+	StatusBackingOff = "backing off"
+	StatusParked     = "parked"
+	StatusHeld       = "held after restart"
+	StatusIdle       = "idle" // nothing unfinished below the cursor
+)
+
+// Stats are counts of the moment.
+type Stats struct {
+	Ready, Leased, BackingOff, Parked, Held, Finishing int
+	// Waiting receives.
+	Waiting int
+	// Strands in memory, and the first entry not looked at.
+	Strands int
+	Cursor  int64
+	// Finished, DeadLettered and Filtered messages since the group's start.
+	Finished, DeadLettered, Filtered int64
+}
+
+// Index is what the machine reads of the topic's index.
+type Index = state.Index
+
+// Options of a machine. Zero values mean the defaults.
+type Options struct {
+	// Now is the start.
+	Now clock.Mono
+	// Unclean: the process before this one did not stop in order, so grants may be lost that were not on disk yet. Strands
+	// without a recorded grant whose head is below RecoveredCount then wait RestartHold (default 5 s; negative: none).
+	Unclean        bool
+	RestartHold    time.Duration
+	RecoveredCount int64
+	// MaxReady: the cursor stops while so many strands are ready or held; default 4096. Less: less memory. More: a wider
+	// choice after many strands were blocked; not needed for order or fairness.
+	MaxReady int
+	// MaxStrands bounds the strands in memory, whatever their state; default 1,048,576. At it the cursor stops, with an
+	// alarm: what is below it goes on, what is above waits.
+	MaxStrands int
+}
+
+// Defaults and bounds.
+const (
+	defaultRestartHold = 5 * time.Second
+	defaultMaxReady    = 4096
+	defaultMaxStrands  = 1 << 20
+	maxReceive         = 32
+	defaultLease       = 30 * time.Second
+	// clientSilence ends auto-renewed leases of a client that gave no sign.
+	clientSilence = 30 * time.Second
+	// readBudget bounds the entries that one step reads at the cursor and in successor searches.
+	readBudget = 4096
+	// indexRetry is the wait after a failed read of the index.
+	indexRetry = time.Second
+)

@@ -1,0 +1,169 @@
+package deliver
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/keystrand/keystrand/internal/clock"
+)
+
+// client is a push client, or one with auto-renewed leases. It is forgotten when it has been silent and holds nothing.
+//
+// Invariant: leases[i].lease.place == i, and each is auto-renewed.
+type client struct {
+	id      string
+	seen    clock.Mono // its last sign of life
+	gone    bool       // its connections closed, or it said good-bye
+	goneAt  clock.Mono // when that counts
+	leases  []*slot
+	windows map[int32]*window
+	waiting int        // its receives that wait
+	at      clock.Mono // when to look at it again; may be too early, never too late
+	place   int32
+}
+
+// window bounds the unacked messages of one (push client, assignment entry).
+type window struct {
+	unacked int
+	blocked []*waiter // receives that found no room, oldest first
+}
+
+func silentEarlier(a, b *client) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
+
+func (m *Machine) client(id string) *client {
+	c := m.clients[id]
+	if c == nil {
+		c = &client{id: id, seen: m.now, at: m.now + clientSilence, place: -1}
+		m.clients[id] = c
+		m.silence.push(c)
+	}
+	return c
+}
+
+func (c *client) window(slot int32) *window {
+	w := c.windows[slot]
+	if w == nil {
+		if c.windows == nil {
+			c.windows = map[int32]*window{}
+		}
+		w = &window{}
+		c.windows[slot] = w
+	}
+	return w
+}
+
+func (w *window) drop(x *waiter) {
+	if i := slices.Index(w.blocked, x); i >= 0 {
+		w.blocked = slices.Delete(w.blocked, i, i+1)
+	}
+}
+
+// unblock gives receives that found no room another try, in their old turn.
+func (m *Machine) unblock(w *window) {
+	for _, x := range w.blocked {
+		m.turn.push(x)
+	}
+	clear(w.blocked)
+	w.blocked = w.blocked[:0]
+}
+
+// end is when the client counts as gone.
+func (c *client) end() clock.Mono {
+	at := c.seen + clientSilence
+	if c.gone {
+		at = min(at, c.goneAt)
+	}
+	return at
+}
+
+// sign is a sign of life.
+func (m *Machine) sign(c *client) { c.seen, c.gone = m.now, false }
+
+// renew makes x's lease last while c lives. An open receive is a sign of life too.
+func (m *Machine) renew(x *slot, c *client) {
+	c.seen = max(c.seen, m.now)
+	x.lease.client, x.lease.auto, x.lease.place = c, true, int32(len(c.leases))
+	c.leases = append(c.leases, x)
+}
+
+// unrenew makes x's lease a plain one.
+func (m *Machine) unrenew(x *slot) {
+	l := x.lease
+	if !l.auto {
+		return
+	}
+	c, last := l.client, len(l.client.leases)-1
+	moved := c.leases[last]
+	c.leases[l.place], moved.lease.place = moved, l.place
+	c.leases[last] = nil
+	c.leases = c.leases[:last]
+	l.auto, l.client = false, nil
+}
+
+// ClientSeen notes a sign of life. It comes too late for leases that had ended by now: the next step ends those.
+func (m *Machine) ClientSeen(now clock.Mono, clientID string) {
+	if c := m.clients[clientID]; c != nil && c.end() > now {
+		c.seen, c.gone = max(c.seen, now), false
+	}
+}
+
+// ClientGone says that the client's last connection closed, or that it said good-bye (after 0): its auto-renewed leases
+// end after that unless it is seen again. Its waiting receives are answered empty: nobody reads their answers.
+func (m *Machine) ClientGone(now clock.Mono, clientID string, after time.Duration) Actions {
+	m.begin(now)
+	if c := m.clients[clientID]; c != nil {
+		c.gone, c.goneAt = true, m.now+max(after, 0)
+		c.at = min(c.at, c.end())
+		m.silence.fix(c)
+		m.expire()
+	}
+	m.dismiss(clientID)
+	return m.end()
+}
+
+// dismiss answers a client's waiting receives, oldest first.
+func (m *Machine) dismiss(clientID string) {
+	var gone []*waiter
+	for _, w := range m.waiters {
+		if w.receive.ClientID == clientID {
+			gone = append(gone, w)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, w := range gone {
+		m.answer(w, nil)
+	}
+}
+
+// silent looks at a client whose time may be up.
+func (m *Machine) silent(c *client) {
+	if c.end() <= m.now {
+		reason := "its client gave no sign for " + clientSilence.String()
+		if c.gone {
+			reason = "its client is gone"
+		}
+		for len(c.leases) > 0 {
+			m.endLease(c.leases[len(c.leases)-1], reason)
+		}
+		if !c.busy() {
+			m.silence.remove(c)
+			delete(m.clients, c.id)
+			return
+		}
+		c.at = m.now + clientSilence
+	} else {
+		c.at = c.end()
+	}
+	m.silence.fix(c)
+}
+
+// busy reports whether something still counts on c. Receives that wait hold c too.
+func (c *client) busy() bool {
+	for _, w := range c.windows {
+		if w.unacked > 0 {
+			return true
+		}
+	}
+	return len(c.leases) > 0 || c.waiting > 0
+}
