@@ -1,0 +1,115 @@
+# Everything that is checked, measured or made. `make help` lists it. Go alone is enough to build and to run the tests; the
+# race detector needs a C compiler, and test/ needs python3 and the shared folder (KEYSTRAND_SHARED, default ../shared).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+# TESTFLAGS are added to every go test, such as TESTFLAGS=-v.
+TESTFLAGS ?=
+# FUZZTIME is given to each fuzz target.
+FUZZTIME ?= 20s
+KEYSTRAND_SHARED ?= $(abspath ../shared)
+export KEYSTRAND_SHARED
+
+COMMIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+# Two builds of one commit give the same bytes: no paths, no time.
+BUILDFLAGS := -trimpath -ldflags "-s -w -X main.version=$(COMMIT)"
+NESTED := $(wildcard test bench)
+
+##@ Build
+.PHONY: build
+build: ## build bin/keystrand
+	CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -o bin/keystrand ./cmd/keystrand
+
+.PHONY: generate
+generate: ## regenerate generated files; CI wants no difference
+	$(GO) generate ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin .cache
+
+##@ Check
+.PHONY: check
+check: format vet lint arrows modules ## format, vet, linters, short tests: under 3 minutes
+	$(GO) test -short -timeout 150s $(TESTFLAGS) ./...
+
+.PHONY: format
+format: ## fail on files that gofmt would change
+	@bad=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ ! -f "$$f" ] || echo "$$f"; done | xargs -r gofmt -l); \
+	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, with and without fault injection, nested modules too
+	$(GO) vet ./...
+	$(GO) vet -tags faultinject ./...
+	@for m in $(NESTED); do echo "go vet in $$m"; (cd "$$m" && $(GO) vet ./...); done
+
+.PHONY: lint
+lint: bin/staticcheck ## staticcheck, pinned in tools/go.mod
+	bin/staticcheck ./...
+	bin/staticcheck -tags faultinject ./cmd/... ./internal/...
+	@for m in $(NESTED); do echo "staticcheck in $$m"; (cd "$$m" && ../bin/staticcheck ./...); done
+
+bin/staticcheck: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+.PHONY: arrows
+arrows: ## who imports whom, and what may not appear at all
+	$(GO) test $(TESTFLAGS) ./internal/archtest
+
+.PHONY: modules
+modules: ## the module cache holds what go.sum says
+	$(GO) mod verify
+
+.PHONY: vulnerabilities
+vulnerabilities: ## known vulnerabilities that are reachable; needs the network
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+
+##@ Test
+.PHONY: test
+test: ## every test that needs no service, with the race detector: under 5 minutes when warm
+	$(GO) test -race -timeout 12m $(TESTFLAGS) ./...
+
+.PHONY: race
+race: test ## the same as test
+
+.PHONY: sim-crash
+sim-crash: ## a crash at every file operation of a script; prints the numbers
+	$(GO) test -count=1 -v -timeout 20m -run 'Crash' ./internal/sim/... ./internal/store/... ./internal/sequencer/...
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME
+	@for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: integration
+integration: ## official clients and the articles' programs against a broker process
+	cd test && $(GO) test -count=1 -timeout 20m $(TESTFLAGS) ./...
+
+##@ Measure
+.PHONY: bench-keyed
+bench-keyed: ## G1 and G2: many keys, order kept, handlers in parallel
+	cd bench && $(GO) run ./keyed
+
+.PHONY: bench-send
+bench-send: ## G7: durable sends
+	cd bench && $(GO) run ./send
+
+.PHONY: bench-start
+bench-start: ## G22: launch until the first message is accepted
+	cd bench && $(GO) run ./start
+
+##@ See
+.PHONY: demo
+demo: ## the whole way with faults, judged
+	$(GO) run ./cmd/keystrand demo
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
