@@ -46,17 +46,14 @@ func (l *Log) flushAll() error {
 // try would succeed without having written them.
 func (l *Log) syncTo(end Position) error {
 	for id := l.Durable().segment(); id <= end.segment() && !l.o.SkipSync; id++ {
-		s, err := l.segs.get(id)
-		if err == nil {
-			err = s.file.Sync()
-		}
-		if err != nil {
+		if err := l.syncSegment(id); err != nil {
 			err = fmt.Errorf("sync log segment %d: %w", id, err)
 			l.fail(err)
 			return err
 		}
 	}
 	l.durable.Store(uint64(end))
+	l.segs.pin(end.segment())
 	if err := l.marks.put(end, l.epoch); err != nil {
 		l.fail(err)
 		return err
@@ -66,6 +63,15 @@ func (l *Log) syncTo(end Position) error {
 		l.o.OnDurable(end)
 	}
 	return nil
+}
+
+func (l *Log) syncSegment(id uint32) error {
+	s, err := l.segs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer l.segs.release(s)
+	return s.file.Sync()
 }
 
 func (l *Log) wakeFlusher() {

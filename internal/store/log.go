@@ -33,11 +33,15 @@ type Log struct {
 
 	appended, durable atomic.Uint64
 
-	mu     sync.Mutex // guards the tail: what Append, the roll and Close change
-	tail   *segment
-	off    int64
-	buf    []byte
-	closed bool
+	mu        sync.Mutex // guards the tail: what Append, the roll and Close change
+	tail      *segment   // acquired
+	off       int64
+	buf       []byte
+	closed    bool
+	coming    *preparation
+	retryAt   int64 // offset from which a failed preparation is tried again
+	unchecked int64 // bytes since the last look at the free space
+	low       bool
 
 	flushWake chan struct{} // holds one wake-up for the flusher
 	waits     waits

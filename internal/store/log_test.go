@@ -10,42 +10,13 @@ import (
 	"github.com/keystrand/keystrand/internal/vfs"
 )
 
-func openLog(t testing.TB, disk vfs.FS, dir string, o Options) *Log {
-	t.Helper()
-	l, err := Open(disk, dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func closeLog(t testing.TB, l *Log) {
-	t.Helper()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func replayAll(t testing.TB, l *Log, from Position) []string {
-	t.Helper()
-	var got []string
-	if err := l.Replay(from, func(_ Position, r Record) error {
-		got = append(got, fmt.Sprintf("%d:%s", r.Kind, r.Body))
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
 func TestLogGivesBackWhatWasAppendedAcrossSegmentsAndRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := Options{FirstSegmentBytes: 8192, SegmentBytes: 16384}
 	var want []string
 	var places []Position
 	for life := range 3 {
-		l := openLog(t, vfs.OS{}, dir, o)
+		l := openLog(t, vfs.OS{}, dir, small)
 		if !l.Clean() {
 			t.Fatalf("life %d: got an unclean start, want clean", life)
 		}

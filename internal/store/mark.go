@@ -41,9 +41,9 @@ func openMarks(disk vfs.FS, dir string, seed uint32) (markFile, Position, error)
 	m.file, err = disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.file, err = disk.Create(path)
-		if err == nil {
-			err = disk.SyncDir(dir)
-		}
+	}
+	if err == nil {
+		err = m.fill(disk, dir)
 	}
 	if err != nil {
 		return m, 0, fmt.Errorf("open the durable mark: %w", err)
@@ -62,6 +62,21 @@ func openMarks(disk vfs.FS, dir string, seed uint32) (markFile, Position, error)
 		}
 	}
 	return m, newest, nil
+}
+
+// fill gives the file its full size once, so that a mark never needs space later.
+func (m *markFile) fill(disk vfs.FS, dir string) error {
+	size, err := m.file.Size()
+	if err != nil || size >= 2*markSlotStep {
+		return err
+	}
+	if err := writeZeros(m.file, size, 2*markSlotStep-size); err != nil {
+		return err
+	}
+	if err := m.file.Sync(); err != nil {
+		return err
+	}
+	return disk.SyncDir(dir)
 }
 
 func (m *markFile) put(mark Position, epoch uint32) error {

@@ -14,10 +14,11 @@ func (l *Log) Read(pos Position, sizeHint int) (Record, error) {
 	if pos >= end || pos.offset() < segmentStart {
 		return Record{}, fmt.Errorf("read the log at %v: the log ends at %v: %w", pos, end, keystrand.ErrRejected)
 	}
-	s, err := l.segs.get(pos.segment())
+	s, err := l.segs.acquire(pos.segment())
 	if err != nil {
-		return Record{}, corrupt(pos, err)
+		return Record{}, fmt.Errorf("read the log at %v: %w", pos, err)
 	}
+	defer l.segs.release(s)
 	room := s.size - pos.offset()
 	b := make([]byte, min(frameBytes(max(sizeHint, 0)), room))
 	if len(b) < frameHeaderBytes {
@@ -52,29 +53,40 @@ func (l *Log) Replay(from Position, f func(pos Position, r Record) error) error 
 	if from > end {
 		return fmt.Errorf("replay from %v: the log ends at %v, so durable records are missing: %w", from, end, keystrand.ErrCorrupt)
 	}
-	pos := max(from, at(1, segmentStart))
-	for pos < end {
-		s, err := l.segs.get(pos.segment())
+	for pos := max(from, at(1, segmentStart)); pos < end; {
+		next, err := l.replaySegment(pos, end, f)
 		if err != nil {
-			return corrupt(pos, err)
+			return err
 		}
-		w := newWindow(s, pos.offset())
-		for pos < end && pos.segment() == s.id {
-			r, err := w.record(pos.offset(), l.seed)
-			if err != nil {
-				return fmt.Errorf("replay: %w", corrupt(pos, err))
-			}
-			if r.kind == kindSeal {
-				pos = at(s.id+1, segmentStart)
-				continue
-			}
-			if r.kind < firstOwnKind {
-				if err := f(pos, Record{Kind: r.kind, Body: r.body}); err != nil {
-					return err
-				}
-			}
-			pos += Position(r.bytes())
-		}
+		pos = next
 	}
 	return nil
+}
+
+// replaySegment calls f for the records from pos to the end of its segment and returns where the log goes on.
+func (l *Log) replaySegment(pos, end Position, f func(pos Position, r Record) error) (Position, error) {
+	s, err := l.segs.acquire(pos.segment())
+	if err != nil {
+		return 0, fmt.Errorf("replay: %w", err)
+	}
+	defer l.segs.release(s)
+	w := newWindow(s, pos.offset())
+	for pos < end {
+		r, err := w.record(pos.offset(), l.seed)
+		switch {
+		case isBadPlace(err):
+			return 0, fmt.Errorf("replay: %w", corrupt(pos, err))
+		case err != nil:
+			return 0, fmt.Errorf("replay at %v: %w", pos, err)
+		case r.kind == kindSeal:
+			return at(s.id+1, segmentStart), nil
+		}
+		if r.kind < firstOwnKind {
+			if err := f(pos, Record{Kind: r.kind, Body: r.body}); err != nil {
+				return 0, err
+			}
+		}
+		pos += Position(r.bytes())
+	}
+	return pos, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -51,17 +52,16 @@ func Open(disk vfs.FS, dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log in %s: %w", dir, err)
 	}
-	l := &Log{disk: disk, dir: dir, o: o.complete(), lock: lock, flushWake: make(chan struct{}, 1)}
+	// The log's goroutines live from Open to Close, not as long as any call.
+	l := &Log{disk: disk, dir: dir, o: o.complete(), lock: lock, flushWake: make(chan struct{}, 1), tasks: task.NewGroup(context.Background()), unchecked: spaceCheckBytes}
 	if err := l.recover(); err != nil {
 		err = fmt.Errorf("open the log in %s: %w", dir, err)
 		if l.marks.file != nil {
 			err = errors.Join(err, l.marks.close())
 		}
-		return nil, errors.Join(err, l.segs.close(), lock.Unlock())
+		return nil, errors.Join(err, l.tasks.Stop(), l.segs.close(), lock.Unlock())
 	}
 	l.report.Took = time.Since(start)
-	// The log's goroutines live from Open to Close, not as long as any call.
-	l.tasks = task.NewGroup(context.Background())
 	l.tasks.Go("log flusher", l.flush)
 	return l, nil
 }
@@ -75,6 +75,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.seed = l.meta.seed()
+	l.segs.disk, l.segs.dir, l.segs.broker = l.disk, l.dir, l.meta.broker
 	var mark Position
 	if l.marks, mark, err = openMarks(l.disk, l.dir, l.seed); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (l *Log) recover() error {
 		if mark > 0 {
 			return fmt.Errorf("there is no segment, but the log was durable up to %v: %w; restore the directory from a backup", mark, keystrand.ErrCorrupt)
 		}
-		first, err := prepareSegment(l.disk, l.dir, 1, l.o.FirstSegmentBytes, l.meta.broker)
+		first, err := l.segs.prepare(l.tasks.Context(), 1, l.o.FirstSegmentBytes)
 		if err != nil {
 			return err
 		}
@@ -155,11 +156,13 @@ func (l *Log) scan(ids []uint32, mark Position) (*judge, error) {
 	}
 	j.end = at(first, segmentStart)
 	for id := first; int(id) <= len(ids); id++ {
-		s, err := l.segs.get(id)
+		s, err := l.segs.acquire(id)
 		if err != nil {
 			return nil, err
 		}
-		if err := scanSegment(s, l.seed, j); err != nil {
+		err = scanSegment(s, l.seed, j)
+		l.segs.release(s)
+		if err != nil {
 			return nil, fmt.Errorf("read log segment %d: %w", id, err)
 		}
 	}
@@ -196,6 +199,10 @@ func scanSegment(s *segment, seed uint32, j *judge) error {
 		if err != nil {
 			return err
 		}
+		if len(b) >= zeroStep && b[0] == 0 && bytes.Equal(b[:zeroStep], zeros[:zeroStep]) {
+			off += zeroStep - 8 - frameHeaderBytes // a record may begin in the last bytes: its first ones can be zeros
+			continue
+		}
 		if Position(binary.LittleEndian.Uint64(b[8:])) != at(s.id, off) {
 			continue
 		}
@@ -208,6 +215,9 @@ func scanSegment(s *segment, seed uint32, j *judge) error {
 	}
 	return nil
 }
+
+// zeroStep is how many zeros are passed over at once when looking for records beyond the end.
+const zeroStep = 4096
 
 // errBatchCut: a record of the log's own stands inside a batch.
 var errBatchCut = errors.New("the batch before is not whole")
@@ -227,30 +237,7 @@ func isBadPlace(err error) bool {
 func (l *Log) repair(ids []uint32, j *judge) error {
 	first := max(min(j.known.segment(), j.end.segment()), 1)
 	for id := first; int(id) <= len(ids); id++ {
-		s, err := l.segs.get(id)
-		if err != nil {
-			return err
-		}
-		keepTo := int64(segmentStart)
-		switch {
-		case id < j.end.segment():
-			keepTo = s.size
-		case id == j.end.segment():
-			keepTo = j.end.offset()
-		}
-		keepFrom := int64(segmentStart)
-		if id == j.known.segment() {
-			keepFrom = max(j.known.offset(), keepFrom)
-		}
-		if err := rewrite(s, keepFrom, keepTo); err != nil {
-			return err
-		}
-		cut, err := zero(s, keepTo)
-		if err != nil {
-			return err
-		}
-		l.report.CutBytes += cut
-		if err := s.file.Sync(); err != nil {
+		if err := l.repairSegment(id, j); err != nil {
 			return err
 		}
 	}
@@ -258,6 +245,33 @@ func (l *Log) repair(ids []uint32, j *judge) error {
 		l.report.CutWhy = fmt.Sprintf("%v at %v", j.why, j.broken)
 	}
 	return nil
+}
+
+func (l *Log) repairSegment(id uint32, j *judge) error {
+	s, err := l.segs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer l.segs.release(s)
+	keepFrom, keepTo := int64(segmentStart), int64(segmentStart)
+	switch {
+	case id < j.end.segment():
+		keepTo = s.size
+	case id == j.end.segment():
+		keepTo = j.end.offset()
+	}
+	if id == j.known.segment() {
+		keepFrom = max(j.known.offset(), keepFrom)
+	}
+	if err := rewrite(s, keepFrom, keepTo); err != nil {
+		return err
+	}
+	cut, err := zero(s, keepTo)
+	if err != nil {
+		return err
+	}
+	l.report.CutBytes += cut
+	return s.file.Sync()
 }
 
 func rewrite(s *segment, from, to int64) error {
@@ -304,7 +318,8 @@ func zero(s *segment, from int64) (int64, error) {
 func (l *Log) begin(j *judge) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	tail, err := l.segs.get(j.end.segment())
+	l.segs.pin(j.end.segment())
+	tail, err := l.segs.acquire(j.end.segment())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,13 +36,6 @@ const (
 
 // sealBytes is what a segment keeps free for its last record.
 var sealBytes = frameBytes(0)
-
-// segment is one open file of the log.
-type segment struct {
-	id   uint32
-	size int64
-	file vfs.File
-}
 
 func segmentName(id uint32) string { return fmt.Sprintf("%08x%s", id, segmentExt) }
 
@@ -110,15 +104,20 @@ func (s *segment) check(broker [8]byte) error {
 	return nil
 }
 
-// prepareSegment makes a segment that may be used at once: zeros, header, sync, then its name and the directory's sync.
-// Before the rename there is only a file that recovery removes, so no half-made segment is ever used.
-func prepareSegment(disk vfs.FS, dir string, id uint32, size int64, broker [8]byte) (*segment, error) {
+// prepare makes a segment that may be used at once: zeros, header, sync, then its name and the directory's sync.
+// Before the rename there is only a file that recovery removes, so no half-made segment is ever used. It gives up
+// between two steps when ctx ends.
+func (s *segments) prepare(ctx context.Context, id uint32, size int64) (*segment, error) {
+	disk, dir := s.disk, s.dir
 	path := dir + "/" + segmentName(id)
+	if free, err := disk.Free(dir); err == nil && free < size {
+		return nil, fmt.Errorf("log segment %d needs %d bytes, %d are free in %s", id, size, free, dir)
+	}
 	f, err := disk.Create(path + ".tmp")
 	if err != nil {
 		return nil, err
 	}
-	if err := fillSegment(f, id, size, broker); err != nil {
+	if err := fillSegment(ctx, f, encodeSegmentHeader(id, size, s.broker), size); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare log segment %d of %d bytes: %w", id, size, err), f.Close(), disk.Remove(path+".tmp"))
 	}
 	if err := disk.Rename(path+".tmp", path); err != nil {
@@ -133,13 +132,16 @@ func prepareSegment(disk vfs.FS, dir string, id uint32, size int64, broker [8]by
 // fillStep is how much is filled between two syncs: the log's own syncs wait no longer than for this much.
 const fillStep = 1 << 20
 
-func fillSegment(f vfs.File, id uint32, size int64, broker [8]byte) error {
+func fillSegment(ctx context.Context, f vfs.File, header []byte, size int64) error {
 	for off := int64(0); off < size; off += fillStep {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := writeZeros(f, off, min(fillStep, size-off)); err != nil {
 			return err
 		}
 		if off == 0 {
-			if _, err := writeFull(f, encodeSegmentHeader(id, size, broker), 0); err != nil {
+			if _, err := writeFull(f, header, 0); err != nil {
 				return err
 			}
 		}
