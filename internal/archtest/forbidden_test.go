@@ -129,6 +129,8 @@ func TestContextBackgroundBelongsToMain(t *testing.T) {
 		"internal/store/recovery.go":     "the log's own goroutines, ended by Close",
 		"internal/sequencer/open.go":     "the sequencer's own goroutines, ended by Close",
 		"internal/sequencer/snapshot.go": "the last snapshot, written by Close",
+		"internal/server/server.go":      "the server's own life, ended by Stop",
+		"internal/history/merge.go":      "a pure computation, bounded by its input",
 		"dialect/sqlite/open.go":         "Open takes no context; bounded by the busy timeout",
 	}
 	forEachCode(t, func(s source) {

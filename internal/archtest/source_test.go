@@ -67,7 +67,9 @@ func readFile(root, at string) (source, error) {
 		return source{}, err
 	}
 	name = filepath.ToSlash(name)
-	s := source{name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), files: token.NewFileSet()}
+	s := source{name: name, pkg: path.Dir(name), files: token.NewFileSet()}
+	// A ...test package holds suites and doubles for the tests of others; it counts as a test.
+	s.test = strings.HasSuffix(name, "_test.go") || strings.HasSuffix(s.pkg, "test")
 	if s.tree, err = parser.ParseFile(s.files, at, nil, parser.ParseComments); err != nil {
 		return s, err
 	}
