@@ -1,0 +1,34 @@
+package server
+
+import "sync/atomic"
+
+// counters are what Stats tells.
+type counters struct {
+	connections                      atomic.Int64
+	heldBytes                        atomic.Int64
+	accepted, refused, unshaken, cut atomic.Uint64
+	calls, exhausted, panics         atomic.Uint64
+}
+
+// Stats is a moment's view for metrics.
+type Stats struct {
+	// Connections are open now; Clients are the client ids that use them.
+	Connections, Clients int
+	// HeldBytes are in requests that have not arrived whole, or wait to be stored.
+	HeldBytes int64
+	// Accepted connections since the start; Refused were closed at once because of MaxConnections; HandshakeFailures spoke
+	// another protocol or were silent; Cut abused HTTP/2.
+	Accepted, Refused, HandshakeFailures, Cut uint64
+	// Calls since the start; Exhausted were refused because of MaxHeldBytes; Panics were answered INTERNAL.
+	Calls, Exhausted, Panics uint64
+}
+
+// Stats tells of connections, calls and refusals.
+func (s *Server) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Connections: int(c.connections.Load()), Clients: s.clients.count(), HeldBytes: c.heldBytes.Load(),
+		Accepted: c.accepted.Load(), Refused: c.refused.Load(), HandshakeFailures: c.unshaken.Load(), Cut: c.cut.Load(),
+		Calls: c.calls.Load(), Exhausted: c.exhausted.Load(), Panics: c.panics.Load(),
+	}
+}
