@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/internal/admin"
 	"github.com/keystrand/keystrand/internal/sequencer"
+	"github.com/keystrand/keystrand/internal/server"
 	"github.com/keystrand/keystrand/internal/store"
 	"github.com/keystrand/keystrand/internal/task"
 	"github.com/keystrand/keystrand/internal/vfs"
@@ -37,6 +37,7 @@ type Broker struct {
 	core    *sequencer.Sequencer
 	options Options
 	grpc    net.Listener // nil: not served
+	server  *server.Server
 	http    *admin.Server // nil: not served
 	once    sync.Once
 	err     error
@@ -80,6 +81,7 @@ func (b *Broker) listen() (err error) {
 		if b.grpc, err = net.Listen("tcp", b.options.GRPCAddr); err != nil {
 			return fmt.Errorf("grpc address: listen on %s: %w; choose a free port, or 0 for any", b.options.GRPCAddr, err)
 		}
+		b.server = server.New(server.Options{Sequencer: b.core, Logger: b.options.Logger})
 	}
 	if b.options.HTTPAddr != "" {
 		b.http, err = admin.Open(admin.Options{Backend: b.core, Addr: b.options.HTTPAddr, Logger: b.options.Logger, Version: b.options.Version})
@@ -151,6 +153,9 @@ func (b *Broker) makeNamed(ctx context.Context) error {
 }
 
 func (b *Broker) serve(edges *task.Group) {
+	if b.grpc != nil {
+		edges.Go("grpc", func(ctx context.Context) error { return b.server.Serve(ctx, b.grpc) })
+	}
 	if b.http != nil {
 		edges.Go("http", b.http.Run)
 	}
