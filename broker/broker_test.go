@@ -14,6 +14,7 @@ import (
 
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	b, err := broker.Open(broker.Options{
 		DataDir: "keystrand-example-data",
 		Topics:  []keystrand.TopicSpec{{Name: "orders", Type: keystrand.TopicFIFO}},
