@@ -29,9 +29,10 @@ func (c *camera) watch(disk *vfs.CrashFS, s *script) {
 		if !op.Changes {
 			return nil
 		}
-		durable, batches := s.promised() // before the image: what it promises was on the disk by then
 		for _, p := range []float64{0, 0.5, 1} {
-			i := image{op: op, p: p, disk: disk.Crash(p, uint64(op.N)), durable: durable, batches: batches}
+			durable, _ := s.promised() // before the image: on the disk by then
+			i := image{op: op, p: p, disk: disk.Crash(p, uint64(op.N)), durable: durable}
+			_, i.batches = s.promised() // after it: nothing else can be in it
 			c.mu.Lock()
 			c.images = append(c.images, i)
 			c.mu.Unlock()

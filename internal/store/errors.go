@@ -29,5 +29,5 @@ var (
 
 // corrupt says what is wrong at a place of the log.
 func corrupt(pos Position, why error) error {
-	return fmt.Errorf("log segment %d offset %d: %w: %w", pos.segment(), pos.offset(), why, keystrand.ErrCorrupt)
+	return fmt.Errorf("%s: %w: %w", pos.where(), why, keystrand.ErrCorrupt)
 }

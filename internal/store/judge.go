@@ -78,7 +78,7 @@ func (j *judge) verdict() error {
 	if j.by != 0 {
 		witness = fmt.Sprintf("the record at %v", j.by)
 	}
-	return fmt.Errorf("log segment %d offset %d: %w, but %s tells that everything below %v was durable (%d whole records stand after the damage): %w; "+
+	return fmt.Errorf("%s: %w, but %s tells that everything below %v was durable (%d whole records stand after the damage): %w; "+
 		"nothing was changed; restore this segment from a backup, or keep this directory for examination and start with an empty one",
-		j.broken.segment(), j.broken.offset(), j.why, witness, j.known, j.strays, keystrand.ErrCorrupt)
+		j.broken.where(), j.why, witness, j.known, j.strays, keystrand.ErrCorrupt)
 }

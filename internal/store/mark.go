@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 
 	"github.com/keystrand/keystrand/internal/vfs"
@@ -33,50 +34,59 @@ const (
 	markName     = "durable"
 )
 
-// openMarks opens or makes the file and returns the newest mark, 0 when there is none.
-func openMarks(disk vfs.FS, dir string, seed uint32) (markFile, Position, error) {
-	m := markFile{seed: seed}
+// readMark returns the newest mark that the file holds, and its number; 0 when there is none. A slot that is not whole
+// counts as not written: the other slot and the log itself tell.
+func readMark(disk vfs.FS, dir string, seed uint32) (newest Position, number uint64, err error) {
+	f, err := disk.Open(dir + "/" + markName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the durable mark: %w", err)
+	}
+	defer f.Close() // read only
+	for slot := range int64(2) {
+		var b [markBytes]byte
+		switch err := readFull(f, b[:], slot*markSlotStep); {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			continue
+		case err != nil:
+			return 0, 0, fmt.Errorf("read the durable mark: %w", err)
+		}
+		if binary.LittleEndian.Uint32(b[24:]) != markMagic || crc32.Update(seed, castagnoli, b[4:]) != binary.LittleEndian.Uint32(b[:]) {
+			continue
+		}
+		if n := leUint64(b[8:]); n >= number {
+			number, newest = n, Position(leUint64(b[16:]))
+		}
+	}
+	return newest, number, nil
+}
+
+// openMarks opens the file for writing marks after the one with the given number, making it first if need be. It gets
+// its full size once, so that a mark never needs space later.
+func openMarks(disk vfs.FS, dir string, seed uint32, number uint64) (markFile, error) {
+	m := markFile{seed: seed, n: number}
 	path := dir + "/" + markName
 	var err error
 	m.file, err = disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.file, err = disk.Create(path)
 	}
-	if err == nil {
-		err = m.fill(disk, dir)
+	if err != nil {
+		return markFile{}, fmt.Errorf("open the durable mark: %w", err)
+	}
+	size, err := m.file.Size()
+	if err == nil && size < 2*markSlotStep {
+		err = writeZeros(m.file, size, 2*markSlotStep-size)
+		if err == nil {
+			err = errors.Join(m.file.Sync(), disk.SyncDir(dir))
+		}
 	}
 	if err != nil {
-		return m, 0, fmt.Errorf("open the durable mark: %w", err)
+		return markFile{}, errors.Join(fmt.Errorf("make the durable mark: %w", err), m.file.Close())
 	}
-	var newest Position
-	for slot := range int64(2) {
-		var b [markBytes]byte
-		if err := readFull(m.file, b[:], slot*markSlotStep); err != nil {
-			continue // not written yet, or cut: the other slot and the log itself tell
-		}
-		if binary.LittleEndian.Uint32(b[24:]) != markMagic || crc32.Update(seed, castagnoli, b[4:]) != binary.LittleEndian.Uint32(b[:]) {
-			continue
-		}
-		if n := leUint64(b[8:]); n >= m.n {
-			m.n, newest = n, Position(leUint64(b[16:]))
-		}
-	}
-	return m, newest, nil
-}
-
-// fill gives the file its full size once, so that a mark never needs space later.
-func (m *markFile) fill(disk vfs.FS, dir string) error {
-	size, err := m.file.Size()
-	if err != nil || size >= 2*markSlotStep {
-		return err
-	}
-	if err := writeZeros(m.file, size, 2*markSlotStep-size); err != nil {
-		return err
-	}
-	if err := m.file.Sync(); err != nil {
-		return err
-	}
-	return disk.SyncDir(dir)
+	return m, nil
 }
 
 func (m *markFile) put(mark Position, epoch uint32) error {

@@ -66,8 +66,9 @@ func Open(disk vfs.FS, dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
+// recover reads and judges, and only then changes anything.
 func (l *Log) recover() error {
-	ids, err := l.listSegments()
+	ids, halves, err := l.listSegments()
 	if err != nil {
 		return err
 	}
@@ -76,49 +77,44 @@ func (l *Log) recover() error {
 	}
 	l.seed = l.meta.seed()
 	l.segs.disk, l.segs.dir, l.segs.broker = l.disk, l.dir, l.meta.broker
-	var mark Position
-	if l.marks, mark, err = openMarks(l.disk, l.dir, l.seed); err != nil {
-		return err
-	}
-	if len(ids) == 0 {
-		if mark > 0 {
-			return fmt.Errorf("there is no segment, but the log was durable up to %v: %w; restore the directory from a backup", mark, keystrand.ErrCorrupt)
-		}
-		first, err := l.segs.prepare(l.tasks.Context(), 1, l.o.FirstSegmentBytes)
-		if err != nil {
-			return err
-		}
-		l.segs.add(first)
-		ids = []uint32{1}
-	} else if err := l.openSegments(ids); err != nil {
+	mark, number, err := readMark(l.disk, l.dir, l.seed)
+	if err != nil {
 		return err
 	}
 	j, err := l.scan(ids, mark)
 	if err != nil {
 		return err
 	}
-	if err := j.verdict(); err != nil {
+	for _, name := range halves {
+		if err := l.disk.Remove(l.dir + "/" + name); err != nil {
+			return err
+		}
+	}
+	if l.marks, err = openMarks(l.disk, l.dir, l.seed, number); err != nil {
 		return err
 	}
-	if err := l.repair(ids, j); err != nil {
+	if len(ids) == 0 {
+		first, err := l.segs.prepare(l.tasks.Context(), 1, l.o.FirstSegmentBytes)
+		if err != nil {
+			return err
+		}
+		l.segs.add(first)
+	}
+	if err := l.repair(max(len(ids), 1), j); err != nil {
 		return fmt.Errorf("repair the log's tail: %w", err)
 	}
 	return l.begin(j)
 }
 
-// listSegments returns the ids of the segments, which must have no hole, and removes half-made ones.
-func (l *Log) listSegments() ([]uint32, error) {
+// listSegments returns the ids of the segments, which must have no hole, and the names of half-made ones.
+func (l *Log) listSegments() (ids []uint32, halves []string, err error) {
 	names, err := l.disk.List(l.dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var ids []uint32
 	for _, name := range names {
 		if strings.HasSuffix(name, segmentExt+".tmp") {
-			if err := l.disk.Remove(l.dir + "/" + name); err != nil {
-				return nil, err
-			}
-			continue
+			halves = append(halves, name)
 		}
 		if id, ok := parseSegmentName(name); ok {
 			ids = append(ids, id)
@@ -127,11 +123,11 @@ func (l *Log) listSegments() ([]uint32, error) {
 	sort.Slice(ids, func(i, k int) bool { return ids[i] < ids[k] })
 	for i, id := range ids {
 		if want := uint32(i + 1); id != want {
-			return nil, fmt.Errorf("log segment %d is missing, segment %d is there: %w; restore the file %s from a backup", want, id, keystrand.ErrCorrupt, segmentName(want))
+			return nil, nil, fmt.Errorf("log segment %d is missing, segment %d is there: %w; restore the file %s from a backup", want, id, keystrand.ErrCorrupt, segmentName(want))
 		}
 	}
 	l.report.Segments = len(ids)
-	return ids, nil
+	return ids, halves, nil
 }
 
 func (l *Log) openSegments(ids []uint32) error {
@@ -145,33 +141,40 @@ func (l *Log) openSegments(ids []uint32) error {
 	return nil
 }
 
-// scan reads from the segment that holds the mark to the end of the last one. Segments before it were durable as a
-// whole; their records are checked when they are read.
+// scan reads from the segment that holds the mark to the end of the last one and returns what may be cut. Segments
+// before it were durable as a whole; their records are checked when they are read.
 func (l *Log) scan(ids []uint32, mark Position) (*judge, error) {
-	j := &judge{known: mark}
-	first := max(mark.segment(), 1)
-	if int(first) > len(ids) {
-		return nil, fmt.Errorf("log segment %d is missing, but the log was durable up to %v: %w; restore the file %s from a backup",
-			first, mark, keystrand.ErrCorrupt, segmentName(first))
-	}
-	j.end = at(first, segmentStart)
-	for id := first; int(id) <= len(ids); id++ {
-		s, err := l.segs.acquire(id)
-		if err != nil {
-			return nil, err
+	if len(ids) == 0 {
+		if mark > 0 {
+			return nil, fmt.Errorf("there is no segment, but the log was durable up to %v: %w; restore the directory from a backup", mark, keystrand.ErrCorrupt)
 		}
-		err = scanSegment(s, l.seed, j)
-		l.segs.release(s)
-		if err != nil {
+		return &judge{end: at(1, segmentStart)}, nil
+	}
+	if err := l.openSegments(ids); err != nil {
+		return nil, err
+	}
+	first := max(mark.segment(), 1)
+	j := &judge{known: mark, end: at(first, segmentStart)}
+	for id := first; int(id) <= len(ids); id++ {
+		if err := l.scanSegment(id, j); err != nil {
 			return nil, fmt.Errorf("read log segment %d: %w", id, err)
 		}
 	}
-	if int(j.end.segment()) > len(ids) {
-		return nil, fmt.Errorf("log segment %d is missing, but segment %d was ended for it: %w; restore the file %s from a backup",
-			j.end.segment(), len(ids), keystrand.ErrCorrupt, segmentName(j.end.segment()))
+	if gone := max(j.end.segment(), first); int(gone) > len(ids) {
+		return nil, fmt.Errorf("log segment %d is missing, but the log went on in it (durable up to %v): %w; restore the file %s from a backup",
+			gone, j.known, keystrand.ErrCorrupt, segmentName(gone))
 	}
 	l.report.Records, l.report.End, l.report.Known = j.records, j.end, j.known
-	return j, nil
+	return j, j.verdict()
+}
+
+func (l *Log) scanSegment(id uint32, j *judge) error {
+	s, err := l.segs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer l.segs.release(s)
+	return scanSegment(s, l.seed, j)
 }
 
 // scanSegment feeds one segment to the judge: its records while the chain holds, then whatever whole records stand anywhere.
@@ -193,6 +196,9 @@ func scanSegment(s *segment, seed uint32, j *judge) error {
 		default:
 			return err
 		}
+	}
+	if j.why == nil {
+		j.breaks(at(s.id, off), errNoRecord) // full to the last byte, without the seal that always fits
 	}
 	for ; off+frameHeaderBytes <= s.size; off += 8 {
 		b, err := w.bytes(off, frameHeaderBytes)
@@ -234,9 +240,9 @@ func isBadPlace(err error) bool {
 // repair makes the disk say what the judge decided: what is kept above the known mark is written again, because after
 // a failed sync the system may hold pages as clean that never reached the disk; everything from the end on is zeroed. Then all of
 // it is synced, and only then it counts.
-func (l *Log) repair(ids []uint32, j *judge) error {
+func (l *Log) repair(segments int, j *judge) error {
 	first := max(min(j.known.segment(), j.end.segment()), 1)
-	for id := first; int(id) <= len(ids); id++ {
+	for id := first; int(id) <= segments; id++ {
 		if err := l.repairSegment(id, j); err != nil {
 			return err
 		}
