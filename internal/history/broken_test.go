@@ -248,7 +248,10 @@ func (s *script) readBack() {
 }
 
 // stamp gives times by place in the list and writes one file per process.
-func judgeEvents(t testing.TB, events []Event) *Report {
+func judgeEvents(t testing.TB, events []Event) *Report { return judgeEventsSince(t, events, nil) }
+
+// judgeEventsSince gives for some hand-outs the place in the list before which their call began.
+func judgeEventsSince(t testing.TB, events []Event, since map[int]int) *Report {
 	t.Helper()
 	dir := t.TempDir()
 	content := map[uint32][]byte{}
@@ -257,6 +260,9 @@ func judgeEvents(t testing.TB, events []Event) *Report {
 		e.T = int64(i+1) * 1000
 		if e.E == Recv {
 			e.Since = e.T - 500
+			if from, ok := since[i]; ok {
+				e.Since = int64(from+1)*1000 - 500
+			}
 		}
 		content[e.P/WorkersPerProcess] = Append(content[e.P/WorkersPerProcess], &e)
 	}
