@@ -19,8 +19,8 @@ type Record struct {
 
 // Options of a log; zero values mean the defaults.
 type Options struct {
-	// FirstSegmentBytes is the size of segment 1; default 1 MiB (a broker starts in milliseconds). The next ones are four
-	// times as large each, up to SegmentBytes; default 64 MiB. A batch larger than a segment gets a segment of its own size.
+	// FirstSegmentBytes is the size of segment 1; default 1 MiB (a broker starts in milliseconds). The next ones are twice
+	// as large each, up to SegmentBytes; default 64 MiB. A batch larger than a segment gets a segment of its own size.
 	FirstSegmentBytes, SegmentBytes int64
 	// SyncInterval 0 is `sync: always`: visible = durable. Above 0: visible = appended, and at most that much is lost on power loss.
 	SyncInterval time.Duration

@@ -25,7 +25,7 @@ func (l *Log) makeRoomLocked(bytes int64, reserved bool) error {
 			return err
 		}
 	}
-	if low || l.off+bytes > l.tail.size/4 {
+	if low || l.tail.id > 1 || l.off+bytes > l.tail.size/4 {
 		l.prepareLocked()
 	}
 	return nil
@@ -44,20 +44,21 @@ func (l *Log) lowSpaceLocked(bytes int64) bool {
 	return l.low
 }
 
-// nextSize is the size of the segment after the tail: fourfold, up to SegmentBytes, so that a small log stays small.
+// nextSize is the size of the segment after the tail: double, up to SegmentBytes, so that a small log stays small and
+// the next one is made in less time than the tail takes to fill.
 func (l *Log) nextSize() int64 {
 	if l.tail.size >= l.o.SegmentBytes {
 		return l.o.SegmentBytes
 	}
-	return min(l.tail.size*4, l.o.SegmentBytes)
+	return min(l.tail.size*2, l.o.SegmentBytes)
 }
 
 // preparation makes one segment in the background. When done is closed the segment is there, or it failed; then whoever
 // needs the segment tries again and gets the error.
 type preparation struct{ done chan struct{} }
 
-// prepareLocked starts making the segment after the tail, unless it is there or being made. It begins when a quarter of the
-// tail is used, and at the floor at once: that segment is the reserve. Requires: mu held.
+// prepareLocked starts making the segment after the tail, unless it is there or being made. It begins when a quarter of
+// the first segment is used, so that a log that stays small costs no second one, and later at once. At the floor that segment is the reserve. Requires: mu held.
 func (l *Log) prepareLocked() {
 	if l.closed || l.segs.has(l.tail.id+1) {
 		return
