@@ -185,16 +185,11 @@ func (s *Sequencer) deliveries(ctx context.Context, c *receiveCommand, got recei
 }
 
 func (s *Sequencer) delivery(c *receiveCommand, g deliver.Grant, m *state.Message) keystrand.Delivery {
-	return keystrand.Delivery{
-		Message: keystrand.Message{
-			ID: m.ID, Topic: c.Topic, MessageGroup: m.Group, Tag: m.Tag, Keys: m.Keys, Properties: m.Props, Body: m.Body,
-			BornAt: time.UnixMilli(m.BornMs),
-		},
-		Queue: m.Queue, Offset: keystrand.Offset(m.Offset), StoredAt: time.UnixMilli(m.StoredMs),
-		Attempt: int(g.Attempt), Token: keystrand.Token{Broker: s.log.BrokerID(), Value: g.Token},
-		ReceiptHandle: s.codec.encode(c.pair.group, c.pair.topic, deliver.Handle{Strand: g.Strand, Entry: g.Entry, Token: g.Token}),
-		Lease:         g.Lease,
-	}
+	d := stored(c.Topic, m)
+	d.Attempt, d.Lease = int(g.Attempt), g.Lease
+	d.Token = keystrand.Token{Broker: s.log.BrokerID(), Value: g.Token}
+	d.ReceiptHandle = s.codec.encode(c.pair.group, c.pair.topic, deliver.Handle{Strand: g.Strand, Entry: g.Entry, Token: g.Token})
+	return d
 }
 
 // readEntry reads the message of an index entry from the log. Safe from any goroutine.

@@ -47,6 +47,8 @@ type Sequencer struct {
 	closeOnce sync.Once
 	closeErr  error
 
+	dropRecord func(state.Record) bool // set by tests only: a broker that forgets must be caught
+
 	loop loopState
 }
 

@@ -128,6 +128,9 @@ func (s *Sequencer) perform(m *machine, a deliver.Actions) {
 
 // record encodes r into the turn's arena.
 func (s *Sequencer) record(r state.Record) {
+	if s.dropRecord != nil && s.dropRecord(r) {
+		return
+	}
 	t := &s.loop.turn
 	from := len(t.arena)
 	t.arena = state.Encode(t.arena, r)
