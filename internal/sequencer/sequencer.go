@@ -177,7 +177,7 @@ func (s *Sequencer) broken(p any) error {
 	s.loop.turn.commands = append(s.loop.turn.commands, s.queue...)
 	s.queue = nil
 	s.mu.Unlock()
-	s.refuseAll(fmt.Errorf("broker: stopped after an internal fault, see its log; restart it: %w", keystrand.ErrRetryLater))
+	s.refuseAll(s.Err())
 	return err
 }
 

@@ -209,10 +209,12 @@ func (s *Sequencer) resetTurn(syncedTaken, touchedTaken bool) {
 	t.arena = t.arena[:0]
 }
 
-// fail makes the broker take nothing more. What is appended but not durable has an unknown outcome.
-func (s *Sequencer) fail(err error) {
+// fail makes the broker take nothing more. What is appended but not durable has an unknown outcome. The cause goes to the
+// log; callers, who may be remote, are told the class and what to do.
+func (s *Sequencer) fail(cause error) {
+	err := fmt.Errorf("broker: %w; its log tells the cause; it must be restarted to verify the data from disk", keystrand.ErrReadOnly)
 	if s.failed.CompareAndSwap(nil, &err) {
-		s.logger.Error("broker stopped taking work: the log is read-only; stop, check the disk, start again to verify the data", "error", err)
+		s.logger.Error("broker stopped taking work: stop it, check the disk, start it again to verify the data", "error", cause)
 	}
 	s.poke()
 }
