@@ -61,6 +61,18 @@ const (
 	Stale
 )
 
+func (v Verdict) String() string {
+	switch v {
+	case Done:
+		return "done"
+	case Already:
+		return "already done"
+	case Stale:
+		return "stale"
+	}
+	return "no verdict"
+}
+
 // Actions is what one step wants done, in this order: append Records; then answer the receives.
 type Actions struct {
 	Records []state.Record

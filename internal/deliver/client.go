@@ -41,7 +41,11 @@ func (m *Machine) client(id string) *client {
 	return c
 }
 
+// maxWindows bounds the windows of a client. Assignments have at most 8 entries; a client that makes up more shares.
+const maxWindows = 64
+
 func (c *client) window(slot int32) *window {
+	slot &= maxWindows - 1
 	w := c.windows[slot]
 	if w == nil {
 		if c.windows == nil {
@@ -103,7 +107,7 @@ func (m *Machine) unrenew(x *slot) {
 
 // ClientSeen notes a sign of life. It comes too late for leases that had ended by now: the next step ends those.
 func (m *Machine) ClientSeen(now clock.Mono, clientID string) {
-	if c := m.clients[clientID]; c != nil && c.end() > now {
+	if c := m.clients[clientID]; c != nil && (c.end() > now || len(c.leases) == 0) {
 		c.seen, c.gone = max(c.seen, now), false
 	}
 }
@@ -143,8 +147,9 @@ func (m *Machine) silent(c *client) {
 		if c.gone {
 			reason = "its client is gone"
 		}
-		for len(c.leases) > 0 {
-			m.endLease(c.leases[len(c.leases)-1], reason)
+		held := slices.SortedFunc(slices.Values(c.leases), func(a, b *slot) int { return cmp.Compare(a.strand.Head, b.strand.Head) })
+		for _, x := range held {
+			m.endLease(x, reason)
 		}
 		if !c.busy() {
 			m.silence.remove(c)

@@ -52,7 +52,7 @@ func (m *Machine) Fail(now clock.Mono, h Handle, reason string, delay time.Durat
 	if x == nil {
 		known := m.slots[h.Strand]
 		repeated := known != nil && known.failed && known.strand != nil && known.strand.Head == h.Entry && known.strand.Token == h.Token
-		if repeated || m.progress.WasFinished(h.Token) {
+		if repeated || m.progress.WasDeadLettered(h.Token) || m.progress.WasFinished(h.Token) {
 			return Already, m.end()
 		}
 		return Stale, m.end()

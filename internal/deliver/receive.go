@@ -115,12 +115,12 @@ func (m *Machine) serve() bool {
 			w.window.blocked = append(w.window.blocked, w)
 			continue
 		}
-		n = min(n, m.ready.len())
-		grants := make([]Grant, 0, n)
-		for len(grants) < n {
+		grants := make([]Grant, 0, min(n, m.ready.len()))
+		for len(grants) < n && m.ready.len() > 0 {
 			x := m.ready.items[0]
 			m.unready(x)
 			grants = append(grants, m.grant(x, w))
+			m.read() // what was granted makes room for the cursor
 		}
 		m.answer(w, grants)
 		return true

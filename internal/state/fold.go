@@ -165,7 +165,7 @@ func (p *Progress) act(s *Strand, r Record, ix Index) string {
 		p.finish(s, r.Token, ix)
 	case *DeadLetter:
 		p.DeadLettered++
-		p.finish(s, r.Token, ix)
+		p.finish(s, r.Token|deadToken, ix)
 	case *Fail:
 		if !s.holds(r.Entry, r.Token) {
 			return "the token is not the open lease"

@@ -50,9 +50,12 @@ func (p *Progress) Unfinished(count int64) int64 {
 	return max(count-p.Start, 0) - p.Finished - p.Filtered
 }
 
-// WasFinished reports whether a message was finished under token, as far as the bounded memory reaches: the last 65,536
+// WasFinished reports whether a message was acked under token, as far as the bounded memory reaches: the last 65,536
 // finishes of this process or of the replayed tail.
 func (p *Progress) WasFinished(token uint64) bool { return token != 0 && p.done.has(token) }
+
+// WasDeadLettered reports whether a message went to the dead letters under token, with the same memory.
+func (p *Progress) WasDeadLettered(token uint64) bool { return p.done.has(token | deadToken) }
 
 // Advance reads one entry at the cursor and moves past it. It returns the strand that came into being, or nil when the
 // entry is filtered out or belongs to a strand in memory. The caller knows that the entry exists.
