@@ -340,8 +340,11 @@ func judge(t *testing.T, im image, s *story, skipSync bool) (wrong []string, sec
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(*crashSeed, uint64(im.tells)))
 		at, seen := 1+rnd.IntN(12), 0
+		var mu sync.Mutex // guards rnd, seen, second: the log prepares segments in the background
 		im.disk.SetFree(1 << 40)
 		im.disk.SetHook(func(op vfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if op.Changes {
 				if seen++; seen == at {
 					second = image{im.disk.Crash([]float64{0, 0.5, 1}[rnd.IntN(3)], rnd.Uint64()), im.tells, im.what + ", then again in the recovery before " + op.String()}

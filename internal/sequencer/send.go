@@ -158,6 +158,7 @@ func (s *Sequencer) appendSends(waits *syncing) {
 		s.takeBackPlaces()
 		if !errors.Is(err, store.ErrNoSpace) {
 			s.fail(fmt.Errorf("broker: append of %d messages: %w", len(batch), err))
+			err = fmt.Errorf("%w: %w", keystrand.ErrUnknown, s.Err()) // a part of the batch may have reached the disk
 		}
 		for _, c := range l.turn.sends {
 			c.refuse(err)
