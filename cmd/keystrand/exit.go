@@ -28,7 +28,7 @@ const (
 const exitHelp = `Exit codes of every command:
   0    done
   1    failed for a reason not listed here, or the verdict of check or demo is not pass
-  2    wrong usage: unknown command or flag, missing or bad value
+  2    wrong usage: unknown command or flag, missing or bad value; check: no verdict
   3    rejected: the same request will fail again until something is changed
   4    retry later: surely not done; also when no broker answers
   5    outcome unknown: it may have been done, repeat with the same message id
