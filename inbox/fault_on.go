@@ -1,0 +1,9 @@
+//go:build faultinject
+
+package inbox
+
+var applyDuplicates bool
+
+// ApplyDuplicates breaks the inbox: the handler runs for events that were applied before. Only a build that must be caught
+// by the judge has it. Call it before the first Apply.
+func ApplyDuplicates() { applyDuplicates = true }
