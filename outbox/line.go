@@ -277,10 +277,19 @@ func (s *lines) forget(l *line) {
 	delete(s.groups, l.name)
 }
 
-// giveUp stops sending of the slots; they are free when idle says so.
+// giveUp sets which slots are being given up: nothing new is sent of them, and they are free when idle says so. A slot that
+// was to go and is to stay after all goes on.
 func (s *lines) giveUp(slots []int) {
+	was := s.away
+	s.away = make(map[int]bool, len(slots))
 	for _, slot := range slots {
 		s.away[slot] = true
+	}
+	if len(was) == 0 {
+		return
+	}
+	for _, l := range s.groups {
+		s.offer(l, false)
 	}
 }
 

@@ -131,6 +131,21 @@ func TestSlotBeingGivenUpSendsNothingNewAndIsIdleWhenAllIsStamped(t *testing.T) 
 	}
 }
 
+func TestSlotThatStaysAfterAllGoesOn(t *testing.T) {
+	t.Parallel()
+	s := ownedLines()
+	s.loaded([]dialect.OutboxEvent{row("a", 1)})
+	s.giveUp([]int{1})
+	if s.batch() != nil {
+		t.Fatal("sent although the slot is to go")
+	}
+	s.own([]dialect.Slot{{ID: 1, Owner: "me", Token: 11}}) // released and taken again in one survey
+	s.giveUp(nil)
+	if got := texts(s.batch()); !slices.Equal(got, []string{"a1"}) {
+		t.Errorf("after the slot stayed: %v", got)
+	}
+}
+
 // The lines against a plain table of rows: whatever is confirmed, fails, is stamped late or read early, each group's rows
 // are confirmed in order, each once while the relay keeps its slot, and in the end all of them.
 func TestAnyHistoryConfirmsEachRowOnceInOrder(t *testing.T) {
