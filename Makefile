@@ -61,8 +61,9 @@ arrows: ## who imports whom, and what may not appear at all
 	$(GO) test $(TESTFLAGS) ./internal/archtest
 
 .PHONY: modules
-modules: ## the module cache holds what go.sum says
+modules: ## the module cache holds what go.sum says, and go.mod says what is used
 	$(GO) mod verify
+	@for m in . $(NESTED); do (cd "$$m" && $(GO) mod tidy -diff) || { echo "go mod tidy would change $$m/go.mod"; exit 1; }; done
 
 .PHONY: vulnerabilities
 vulnerabilities: ## known vulnerabilities that are reachable; needs the network

@@ -2,6 +2,10 @@ package archtest
 
 import (
 	"go/ast"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -148,4 +152,36 @@ func TestContextBackgroundBelongsToMain(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// SEC-95: no key, password or token is in the tree. The patterns are put together here so that this file does not match.
+func TestSEC95NoSecretsInTheTree(t *testing.T) {
+	t.Parallel()
+	secret := regexp.MustCompile("-----BEGIN [A-Z ]*PRIVATE" + " KEY-----|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|xox[baprs]-[0-9A-Za-z-]{20}|eyJhbGciOi[0-9A-Za-z_-]{20}")
+	const maxFileBytes = 8 << 20
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && (name == ".git" || name == "bin" || name == "keystrand-data") {
+			return filepath.SkipDir
+		}
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+			return err
+		}
+		text, err := os.ReadFile(at)
+		if found := secret.Find(text); found != nil {
+			t.Errorf("%s holds what looks like a secret: %.20s...", at, found)
+		}
+		files++
+		return err
+	})
+	if err != nil || files < 50 {
+		t.Errorf("%d files read, %v", files, err)
+	}
+	if !secret.MatchString("-----BEGIN EC PRIVATE" + " KEY-----") {
+		t.Error("the pattern finds nothing")
+	}
 }
