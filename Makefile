@@ -96,15 +96,15 @@ integration: ## official clients and the articles' programs against a broker pro
 ##@ Measure
 .PHONY: bench-keyed
 bench-keyed: ## G1 and G2: many keys, order kept, handlers in parallel
-	cd bench && $(GO) run ./keyed
+	cd bench && $(GO) run ./scenarios/keyed
 
 .PHONY: bench-send
 bench-send: ## G7: durable sends
-	cd bench && $(GO) run ./send
+	cd bench && $(GO) run ./scenarios/send
 
 .PHONY: bench-start
 bench-start: ## G22: launch until the first message is accepted
-	cd bench && $(GO) run ./start
+	cd bench && $(GO) run ./scenarios/start
 
 ##@ See
 .PHONY: demo

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/keystrand/keystrand"
 )
@@ -21,9 +22,9 @@ type Problem struct {
 	Request string `json:"request_id,omitempty"`
 }
 
-// Error says what happened and what to do.
+// Error says what happened and what to do; a text that gives advice of its own, after a semicolon, needs no second one.
 func (p *Problem) Error() string {
-	if p.DoThis == "" {
+	if p.DoThis == "" || strings.Contains(p.What, "; ") {
 		return p.What
 	}
 	return p.What + "; " + p.DoThis
