@@ -19,7 +19,7 @@ import (
 // admit decides about a call when its headers are there and nothing of its message: it may refuse it and bound its time.
 func (s *Server) admit(ctx context.Context, call *tap.Info) (context.Context, error) {
 	s.counters.calls.Add(1)
-	if s.counters.heldBytes.Load() > s.options.MaxHeldBytes {
+	if s.counters.heldBytes() > s.options.MaxHeldBytes {
 		s.counters.exhausted.Add(1)
 		return ctx, status.Error(codes.ResourceExhausted, "requests in flight hold all memory that is set aside for them; retry later")
 	}

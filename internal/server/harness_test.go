@@ -13,6 +13,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/internal/sequencer"
@@ -115,3 +118,14 @@ func (r *raw) ctx(t testing.TB, timeout time.Duration) context.Context {
 }
 
 func resource(name string) *v2.Resource { return &v2.Resource{Name: name} }
+
+func protoName(name string) protoreflect.Name { return protoreflect.Name(name) }
+
+// newByName makes a message of the protocol by its full name.
+func newByName(name string) proto.Message {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
+	if err != nil {
+		panic(err)
+	}
+	return kind.New().Interface()
+}

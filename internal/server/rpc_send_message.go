@@ -21,11 +21,12 @@ func (s *Server) SendMessage(ctx context.Context, in *v2.SendMessageRequest) (*v
 	if fault != nil {
 		return refusedSend(in, fault), nil
 	}
-	release, fault := s.holdBodies(messages)
-	if fault != nil {
-		return refusedSend(in, fault), nil
+	size := bodyBytes(messages)
+	defer s.counters.storingBytes.Add(-size)
+	if s.counters.storingBytes.Add(size) > s.options.MaxHeldBytes {
+		s.counters.exhausted.Add(1)
+		return refusedSend(in, tooMuchHeld), nil
 	}
-	defer release()
 	receipts, err := s.core.Send(ctx, topic, messages, wire.BornHost(in.GetMessages()))
 	if err != nil {
 		return refusedSend(in, wire.StatusOf(err)), nil
@@ -73,16 +74,12 @@ func refusedSend(in *v2.SendMessageRequest, fault *v2.Status) *v2.SendMessageRes
 	return out
 }
 
-// holdBodies counts bodies against Options.MaxHeldBytes until they are stored.
-func (s *Server) holdBodies(messages []keystrand.Message) (release func(), fault *v2.Status) {
-	size := int64(0)
+// tooMuchHeld is shared: read only.
+var tooMuchHeld = wire.NewStatus(v2.Code_TOO_MANY_REQUESTS, "messages that wait to be stored hold all memory that is set aside for them; retry later")
+
+func bodyBytes(messages []keystrand.Message) (n int64) {
 	for i := range messages {
-		size += int64(len(messages[i].Body))
+		n += int64(len(messages[i].Body))
 	}
-	if s.counters.heldBytes.Add(size) > s.options.MaxHeldBytes {
-		s.counters.heldBytes.Add(-size)
-		s.counters.exhausted.Add(1)
-		return nil, wire.NewStatus(v2.Code_TOO_MANY_REQUESTS, "requests in flight hold all memory that is set aside for them; retry later")
-	}
-	return func() { s.counters.heldBytes.Add(-size) }, nil
+	return n
 }
