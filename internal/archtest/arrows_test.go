@@ -57,7 +57,7 @@ var outside = map[string][]string{
 	"internal/state":     {"github.com/dchest/siphash"},
 	"internal/sequencer": {"github.com/google/uuid", "github.com/dchest/siphash"},
 	"internal/vfs":       {"golang.org/x/sys/"},
-	"internal/store":     {"golang.org/x/sys/"},
+	"internal/store":     {"golang.org/x/sys/", "github.com/dchest/siphash"},
 	"internal/history":   {"golang.org/x/sys/"},
 	"internal/task":      {"golang.org/x/sync/"},
 	"outbox":             {"github.com/google/uuid"},

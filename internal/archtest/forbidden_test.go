@@ -131,6 +131,7 @@ func TestContextBackgroundBelongsToMain(t *testing.T) {
 	owners := map[string]string{
 		"internal/admin/server.go":       "the server's own life, ended by Close",
 		"internal/store/recovery.go":     "the log's own goroutines, ended by Close",
+		"internal/store/indexopen.go":    "the index's own goroutine, ended by Close",
 		"internal/sequencer/open.go":     "the sequencer's own goroutines, ended by Close",
 		"internal/sequencer/snapshot.go": "the last snapshot, written by Close",
 		"internal/server/server.go":      "the server's own life, ended by Stop",
