@@ -15,7 +15,7 @@ export KEYSTRAND_SHARED
 
 COMMIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # Two builds of one commit give the same bytes: no paths, no time.
-BUILDFLAGS := -trimpath -ldflags "-s -w -X main.version=$(COMMIT)"
+BUILDFLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(COMMIT)"
 NESTED := $(wildcard test bench)
 
 ##@ Build
@@ -67,7 +67,7 @@ modules: ## the module cache holds what go.sum says, and go.mod says what is use
 
 .PHONY: vulnerabilities
 vulnerabilities: ## known vulnerabilities that are reachable; needs the network
-	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
 ##@ Test
 .PHONY: test
