@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/keystrand/keystrand/bench/internal/floor"
+	"github.com/keystrand/keystrand/bench/internal/machine"
+	"github.com/keystrand/keystrand/bench/internal/spread"
+	"github.com/keystrand/keystrand/bench/internal/table"
+)
+
+// messagesOf is how many messages W6 preloads for k keys.
+func messagesOf(k int, short bool) int {
+	per := 250
+	if k >= 1000 {
+		per = 100
+	}
+	if short {
+		per = 10
+	}
+	return k * per
+}
+
+// session is everything that was measured.
+type session struct {
+	machine     machine.Machine
+	before      floor.Probe
+	after       floor.Probe
+	loads       spread.Of
+	rate, share map[int]*spread.Of // by keys
+	cpu, peak   map[int]*spread.Of
+	queueRate   spread.Of // order level queue, while all queues have work
+	queueWhole  spread.Of
+	gain        spread.Of // G2, one for each pair
+}
+
+func (s *session) note(k int, r result, o options) {
+	for m, v := range map[*map[int]*spread.Of]float64{&s.rate: r.rate, &s.share: r.rate / (float64(k) / o.handler.Seconds()), &s.cpu: r.cpuPerM, &s.peak: float64(r.peak)} {
+		if *m == nil {
+			*m = map[int]*spread.Of{}
+		}
+		if (*m)[k] == nil {
+			(*m)[k] = &spread.Of{}
+		}
+		(*m)[k].Add(v)
+	}
+}
+
+func measure(ctx context.Context, o options) (*session, error) {
+	s := &session{machine: machine.Describe(ctx, o.dir)}
+	probe := 5 * time.Second
+	if o.short {
+		probe = 500 * time.Millisecond
+	}
+	var err error
+	if s.before, err = floor.Measure(ctx, o.dir, probe); err != nil {
+		return nil, err
+	}
+	progress("%s", s.machine)
+	progress("floor before: %s", s.before)
+	for round := range o.repeat {
+		for _, k := range o.keys {
+			s.loads.Add(machine.OthersCPU(ctx, 300*time.Millisecond))
+			name := fmt.Sprintf("keyed-%d-round-%d", k, round+1)
+			if err := s.one(ctx, k, name, o); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	s.after, err = floor.Measure(ctx, o.dir, probe)
+	progress("floor after: %s", s.after)
+	return s, err
+}
+
+// one measures k keys on a broker of its own; for the largest k also queue order on the same broker.
+func (s *session) one(ctx context.Context, k int, name string, o options) (err error) {
+	x, err := openBench(ctx, o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	n := messagesOf(k, o.short)
+	began := time.Now()
+	if err := x.preload(ctx, "keyed", k, n, o); err != nil {
+		return err
+	}
+	progress("%s: %d messages preloaded in %v", name, n, time.Since(began).Round(time.Millisecond))
+	r, err := x.consume(ctx, "by-key", "group", "keyed", k, n, o)
+	if err != nil {
+		return err
+	}
+	progress("%s: %.1f/s, %.3f of the bound, %d at once, %.0f CPU s per million", name, r.rate, r.rate/(float64(k)/o.handler.Seconds()), r.peak, r.cpuPerM)
+	if o.queue && k == o.keys[len(o.keys)-1] {
+		q, err := s.queueOrder(ctx, x, name, k, o)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err == nil {
+				s.queueRate.Add(q.steady)
+				s.queueWhole.Add(q.rate)
+				s.gain.Add(r.rate / q.steady)
+			}
+		}()
+	}
+	if err := x.judge(o, name); err != nil {
+		return err
+	}
+	s.note(k, r, o)
+	return nil
+}
+
+// queueOrder is W5a on the broker that has just served the keys.
+func (s *session) queueOrder(ctx context.Context, x *bench, name string, k int, o options) (result, error) {
+	n := 8000
+	if o.short {
+		n = 400
+	}
+	if err := x.preload(ctx, "queued", k, n, o); err != nil {
+		return result{}, err
+	}
+	q, err := x.consume(ctx, "by-queue", "queue", "queued", k, n, o)
+	if err == nil {
+		progress("%s: queue order %.1f/s while all queues had work, %.1f/s in all, %d at once", name, q.steady, q.rate, q.peak)
+	}
+	return q, err
+}
+
+func (s *session) print(o options) error {
+	t := table.New("work", "keys = workers", "messages", "bound/s", "messages/s: median (min-max)", "share of the bound", "at once", "CPU s/million", "durability")
+	for _, k := range o.keys {
+		t.Add("keyed", k, messagesOf(k, o.short), fmt.Sprintf("%.0f", float64(k)/o.handler.Seconds()), s.rate[k].Format("%.1f"), s.share[k].Format("%.3f"),
+			s.peak[k].Format("%.0f"), s.cpu[k].Format("%.0f"), "sync always, acks durable")
+	}
+	if len(s.gain) > 0 {
+		t.Add("queue order", o.keys[len(o.keys)-1], "8000", fmt.Sprintf("%.0f", queues/o.handler.Seconds()), s.queueRate.Format("%.1f"), "", "", "", "sync always, acks durable")
+	}
+	if err := t.Write(os.Stdout); err != nil {
+		return err
+	}
+	fmt.Printf("keyed / queue order (G2): %s x\n", s.gain.Format("%.1f"))
+	fmt.Printf("runs: %d each; used by others before each: %s of all cores; histories judged: pass\nfloor before: %s\nfloor after:  %s\n%s, seed %d\n",
+		o.repeat, s.loads.Format("%.2f"), s.before, s.after, s.machine, o.seed)
+	return nil
+}
