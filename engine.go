@@ -45,7 +45,8 @@ type ConsumerOptions struct {
 type Consumer interface {
 	// Receive waits for 1 to max deliveries of as many different strands. No message in time: empty and no error.
 	Receive(ctx context.Context, max int) ([]Delivery, error)
-	// Ack finishes deliveries, durably. Errors per delivery, joined: ErrLeaseExpired if it went out again.
+	// Ack finishes deliveries, durably. What went wrong with single ones is joined as *DeliveryError: ErrLeaseExpired if it went
+	// out again. The repeat of an ack that took effect is no error.
 	Ack(ctx context.Context, deliveries ...Delivery) error
 	// Fail reports a failed attempt: the engine counts it, backs off, and applies the group's at-limit policy.
 	Fail(ctx context.Context, delivery Delivery, cause error) error

@@ -47,3 +47,31 @@ func (e *classedError) Error() string { return e.text }
 func (e *classedError) Unwrap() error { return e.class }
 
 func classed(text string, class error) error { return &classedError{text, class} }
+
+// DeliveryError is the outcome of one delivery in a call about several.
+type DeliveryError struct {
+	Delivery Delivery
+	Err      error
+}
+
+func (e *DeliveryError) Error() string { return e.Delivery.String() + ": " + e.Err.Error() }
+
+// Unwrap gives the outcome with its class.
+func (e *DeliveryError) Unwrap() error { return e.Err }
+
+// DeliveryErrors lists the outcomes per delivery that are joined in err. Empty: err is about the call as a whole.
+func DeliveryErrors(err error) []*DeliveryError {
+	switch e := err.(type) {
+	case *DeliveryError:
+		return []*DeliveryError{e}
+	case interface{ Unwrap() []error }:
+		var all []*DeliveryError
+		for _, x := range e.Unwrap() {
+			all = append(all, DeliveryErrors(x)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return DeliveryErrors(e.Unwrap())
+	}
+	return nil
+}
