@@ -14,6 +14,3 @@ func (l *Log) Abandon() error {
 	})
 	return l.closeErr
 }
-
-// CheckpointPosition is where replay must start at the latest.
-func (x *Index) CheckpointPosition() Position { return 0 }

@@ -70,3 +70,6 @@ func writeZeros(f vfs.File, off, n int64) error {
 	}
 	return nil
 }
+
+// closeAfter closes a file whose use failed with err; what Close says adds to it.
+func closeAfter(f vfs.File, err error) error { return errors.Join(err, f.Close()) }

@@ -29,7 +29,13 @@ func closeLog(t testing.TB, l *Log) {
 	}
 }
 
-func must(t testing.TB, err error) {
+// failer is what helpers need of a testing.TB or a rapid.T.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func must(t failer, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

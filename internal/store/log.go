@@ -181,6 +181,10 @@ func (l *Log) HashKey() (k0, k1 uint64) { return l.meta.key0, l.meta.key1 }
 // Report says what Open found.
 func (l *Log) Report() RecoveryReport { return l.report }
 
+// RecoveredEnd is the end of the log that Open found, after the cut and before anything of this life: what an index has
+// at or above it is of records that are gone.
+func (l *Log) RecoveredEnd() Position { return l.report.End }
+
 // Err is why the log is read-only, or nil.
 func (l *Log) Err() error { return l.waits.err() }
 

@@ -148,7 +148,8 @@ func (l *Log) scan(ids []uint32, mark Position) (*judge, error) {
 		if mark > 0 {
 			return nil, fmt.Errorf("there is no segment, but the log was durable up to %v: %w; restore the directory from a backup", mark, keystrand.ErrCorrupt)
 		}
-		return &judge{end: at(1, segmentStart)}, nil
+		l.report.End = at(1, segmentStart)
+		return &judge{end: l.report.End}, nil
 	}
 	if err := l.openSegments(ids); err != nil {
 		return nil, err
