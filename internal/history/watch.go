@@ -97,16 +97,20 @@ func (c *watchedConsumer) Receive(ctx context.Context, limit int) ([]keystrand.D
 	return deliveries, err
 }
 
-// Ack records one operation per delivery. Of a joined error it is not known which delivery it is about: all are Info then.
+// Ack records one operation per delivery, with its own outcome where the error tells of deliveries one by one.
 func (c *watchedConsumer) Ack(ctx context.Context, deliveries ...keystrand.Delivery) error {
 	ops := make([]*Operation, len(deliveries))
 	for i, d := range deliveries {
 		ops[i] = c.worker.Ack(FromDelivery(c.group, d, 0))
 	}
 	err := c.Consumer.Ack(ctx, deliveries...)
-	for _, op := range ops {
-		if err != nil && len(ops) > 1 {
-			op.Info(err.Error())
+	each := map[string]error{}
+	for _, one := range keystrand.DeliveryErrors(err) {
+		each[one.Delivery.ReceiptHandle] = one.Err
+	}
+	for i, op := range ops {
+		if len(each) > 0 {
+			op.Err(each[deliveries[i].ReceiptHandle])
 			continue
 		}
 		op.Err(err)

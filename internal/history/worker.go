@@ -204,3 +204,10 @@ func (w *Worker) Aside(d Delivery, why string) {
 	e.What = cut(why)
 	w.put(e)
 }
+
+// EndAs is End with what became of the event, such as "applied" or "duplicate".
+func (w *Worker) EndAs(d Delivery, outcome, err string) {
+	e := w.delivery(End, d)
+	e.What, e.Err = cut(outcome), cut(err)
+	w.put(e)
+}
