@@ -16,12 +16,17 @@ export KEYSTRAND_SHARED
 COMMIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # Two builds of one commit give the same bytes: no paths, no time.
 BUILDFLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(COMMIT)"
-NESTED := $(wildcard test bench)
+NESTED := $(patsubst %/go.mod,%,$(wildcard test/go.mod bench/go.mod tools/go.mod))
 
 ##@ Build
 .PHONY: build
 build: ## build bin/keystrand
 	CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -o bin/keystrand ./cmd/keystrand
+
+.PHONY: bom
+bom: build ## bill of materials and checksum beside the binary (CycloneDX)
+	cd tools && $(GO) run ./bom ../bin/keystrand > ../bin/keystrand.cdx.json
+	cd bin && sha256sum keystrand keystrand.cdx.json > SHA256SUMS
 
 .PHONY: generate
 generate: ## regenerate generated files; CI wants no difference
