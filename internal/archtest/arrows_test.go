@@ -67,7 +67,7 @@ var outside = map[string][]string{
 }
 
 // testsMayAlso holds what tests of any package may import: they join parts to show them working together.
-var testsMayAlso = []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "modernc.org/sqlite", "github.com/apache/rocketmq-clients/golang/v5", "google.golang.org/grpc", "google.golang.org/protobuf/"}
+var testsMayAlso = []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "modernc.org/sqlite", "github.com/apache/rocketmq-clients/golang/v5", "google.golang.org/grpc", "google.golang.org/protobuf/", "golang.org/x/net/http2"}
 
 func TestImportsFlowOneWay(t *testing.T) {
 	t.Parallel()
