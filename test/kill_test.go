@@ -2,11 +2,9 @@ package test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -197,37 +195,4 @@ func (r *killRun) judge(t *testing.T, kills int) {
 	if *long && rate < leastRate {
 		t.Errorf("%.0f messages a second, at least %d belong to this run", rate, leastRate)
 	}
-}
-
-// lagOf is what `keystrand group lag --json` tells.
-type lagOf struct {
-	Topic        string `json:"topic"`
-	Unfinished   int64  `json:"unfinished"`
-	Parked       int64  `json:"parked"`
-	DeadLettered int64  `json:"dead_lettered"`
-}
-
-func unfinished(t testing.TB, b *brokerProcess, group string) (sum int64) {
-	t.Helper()
-	for line := range strings.Lines(b.keystrand(t, "group", "lag", group, "--json")) {
-		var l lagOf
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatalf("lag line %q: %v", line, err)
-		}
-		sum += l.Unfinished
-	}
-	return sum
-}
-
-// messagesOf is how many messages stand in the topic.
-func messagesOf(t testing.TB, b *brokerProcess, topic string) int {
-	t.Helper()
-	var d struct {
-		Messages int `json:"messages"`
-	}
-	text := b.keystrand(t, "topic", "describe", topic, "--json")
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatalf("topic %q: %v", text, err)
-	}
-	return d.Messages
 }

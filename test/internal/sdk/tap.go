@@ -54,7 +54,9 @@ type Tap struct {
 	run   *history.Recorder
 	main  *history.Worker
 	open  atomic.Int64 // sends without an outcome
-	acked atomic.Int64 // sends answered ok
+	sent  atomic.Int64 // sends answered ok
+	tls   atomic.Int64 // calls over TLS
+	plain atomic.Int64 // calls over plaintext
 
 	mu       sync.Mutex // guards all below
 	clients  map[string]*process
@@ -92,11 +94,14 @@ func NewTap(t testing.TB, addr string) *Tap {
 // Main records what the test itself does: faults, kills, read-backs.
 func (t *Tap) Main() *history.Worker { return t.main }
 
-// Open is how many sends are open now; Sent how many were answered ok so far.
+// Open is how many sends are open now.
 func (t *Tap) Open() int64 { return t.open.Load() }
 
 // Sent is how many sends were answered ok so far.
-func (t *Tap) Sent() int64 { return t.acked.Load() }
+func (t *Tap) Sent() int64 { return t.sent.Load() }
+
+// Calls is how many calls were answered over TLS and over plaintext.
+func (t *Tap) Calls() (tls, plain int64) { return t.tls.Load(), t.plain.Load() }
 
 // DialOptions are for raw clients; the SDK's have them already.
 func (t *Tap) DialOptions() []grpc.DialOption {

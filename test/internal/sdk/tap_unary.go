@@ -5,13 +5,19 @@ import (
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/keystrand/keystrand/internal/history"
 )
 
 // unary records sends, acks, reported failures and changed leases around the call.
 func (t *Tap) unary(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	invoke := func() error { return call(ctx, method, in, out, conn, opts...) }
+	invoke := func() error {
+		var p peer.Peer
+		err := call(ctx, method, in, out, conn, append(opts, grpc.Peer(&p))...)
+		t.count(&p)
+		return err
+	}
 	p, err := t.client(ctx)
 	if err != nil {
 		return err
@@ -32,6 +38,16 @@ func (t *Tap) unary(ctx context.Context, method string, in, out any, conn *grpc.
 	return invoke()
 }
 
+func (t *Tap) count(p *peer.Peer) {
+	switch {
+	case p.AuthInfo == nil: // it was not answered
+	case p.AuthInfo.AuthType() == "tls":
+		t.tls.Add(1)
+	default:
+		t.plain.Add(1)
+	}
+}
+
 // send records one attempt of a send; each repeat that the SDK makes is one more.
 func (t *Tap) send(w *history.Worker, in *v2.SendMessageRequest, out *v2.SendMessageResponse, invoke func() error) error {
 	m := in.GetMessages()[0]
@@ -42,7 +58,7 @@ func (t *Tap) send(w *history.Worker, in *v2.SendMessageRequest, out *v2.SendMes
 	t.open.Add(-1)
 	end(op, err, out.GetStatus())
 	if err == nil && out.GetStatus().GetCode() == v2.Code_OK {
-		t.acked.Add(1)
+		t.sent.Add(1)
 		t.mu.Lock()
 		t.answered[message{sent.Topic, sent.Key, sent.ID}] = out.GetEntries()[0].GetOffset()
 		t.mu.Unlock()

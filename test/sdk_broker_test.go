@@ -1,0 +1,95 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	rmq "github.com/apache/rocketmq-clients/golang/v5"
+
+	"github.com/keystrand/keystrand/internal/task"
+	"github.com/keystrand/keystrand/test/internal/sdk"
+)
+
+// stopPushConsumers stops consumers and broker. A PushConsumer's stop waits for its receives, which the broker holds for
+// up to 20 s: the broker's stop answers them.
+func stopPushConsumers(t testing.TB, b *brokerProcess, consumers ...rmq.PushConsumer) {
+	t.Helper()
+	stops := task.NewGroup(context.WithoutCancel(t.Context()))
+	for _, c := range consumers {
+		stops.Go("stop consumer", func(context.Context) error { return c.GracefulStop() })
+	}
+	stops.Go("stop broker", func(ctx context.Context) error {
+		sdk.Pause(ctx, 100*time.Millisecond) // the consumers have begun to stop, so they ask no more
+		return b.Stop()
+	})
+	if err := stops.Wait(); err != nil {
+		t.Errorf("stop: %v\n%s", err, b.log)
+	}
+}
+
+// explanation is what `keystrand explain --json` tells.
+type explanation struct {
+	Status          string `json:"status"`
+	Why             string `json:"why"`
+	MessageID       string `json:"message_id"`
+	Queue           int32  `json:"queue"`
+	Offset          int64  `json:"offset"`
+	DeliveryAttempt int    `json:"delivery_attempt"`
+	MaxAttempts     int    `json:"max_attempts"`
+	Owner           string `json:"owner"`
+	Behind          int64  `json:"behind"`
+	LastError       string `json:"last_error"`
+}
+
+func explain(t testing.TB, b *brokerProcess, group, topic, key string) (e explanation) {
+	t.Helper()
+	text := b.keystrand(t, "explain", "--group", group, "--topic", topic, "--key", key, "--json")
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		t.Fatalf("explanation %q: %v", text, err)
+	}
+	return e
+}
+
+// lagOf is what `keystrand group lag --json` tells of one topic.
+type lagOf struct {
+	Topic        string `json:"topic"`
+	Unfinished   int64  `json:"unfinished"`
+	Parked       int64  `json:"parked"`
+	DeadLettered int64  `json:"dead_lettered"`
+}
+
+func lags(t testing.TB, b *brokerProcess, group string) (all []lagOf) {
+	t.Helper()
+	for line := range strings.Lines(b.keystrand(t, "group", "lag", group, "--json")) {
+		var l lagOf
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("lag line %q: %v", line, err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func unfinished(t testing.TB, b *brokerProcess, group string) (sum int64) {
+	t.Helper()
+	for _, l := range lags(t, b, group) {
+		sum += l.Unfinished
+	}
+	return sum
+}
+
+// messagesOf is how many messages stand in the topic.
+func messagesOf(t testing.TB, b *brokerProcess, topic string) int {
+	t.Helper()
+	var d struct {
+		Messages int `json:"messages"`
+	}
+	text := b.keystrand(t, "topic", "describe", topic, "--json")
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatalf("topic %q: %v", text, err)
+	}
+	return d.Messages
+}
