@@ -29,14 +29,12 @@ type window struct {
 	blocked []*waiter // receives that found no room, oldest first
 }
 
-func silentEarlier(a, b *client) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
-
 func (m *Machine) client(id string) *client {
 	c := m.clients[id]
 	if c == nil {
 		c = &client{id: id, seen: m.now, at: m.now + clientSilence, place: -1}
 		m.clients[id] = c
-		m.silence.push(c)
+		m.silence.set(c, int64(c.at), 0)
 	}
 	return c
 }
@@ -66,7 +64,7 @@ func (w *window) drop(x *waiter) {
 // unblock gives receives that found no room another try, in their old turn.
 func (m *Machine) unblock(w *window) {
 	for _, x := range w.blocked {
-		m.turn.push(x)
+		m.turn.set(x, x.arrival, 0)
 	}
 	clear(w.blocked)
 	w.blocked = w.blocked[:0]
@@ -119,7 +117,7 @@ func (m *Machine) ClientGone(now clock.Mono, clientID string, after time.Duratio
 	if c := m.clients[clientID]; c != nil {
 		c.gone, c.goneAt = true, m.now+max(after, 0)
 		c.at = min(c.at, c.end())
-		m.silence.fix(c)
+		m.silence.set(c, int64(c.at), 0)
 		m.expire()
 	}
 	m.dismiss(clientID)
@@ -140,7 +138,21 @@ func (m *Machine) dismiss(clientID string) {
 	}
 }
 
-// silent looks at a client whose time may be up.
+// silenced looks at the clients whose time may be up, by id.
+func (m *Machine) silenced() {
+	var due []*client
+	for m.silence.len() > 0 && m.silence.first() <= int64(m.now) {
+		c := m.silence.min()
+		m.silence.remove(c)
+		due = append(due, c)
+	}
+	slices.SortFunc(due, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
+	for _, c := range due {
+		m.silent(c)
+	}
+}
+
+// silent looks at a client that was taken out of the silence heap, and puts it back unless it is forgotten.
 func (m *Machine) silent(c *client) {
 	if c.end() <= m.now {
 		reason := "its client gave no sign for " + clientSilence.String()
@@ -152,7 +164,6 @@ func (m *Machine) silent(c *client) {
 			m.endLease(x, reason)
 		}
 		if !c.busy() {
-			m.silence.remove(c)
 			delete(m.clients, c.id)
 			return
 		}
@@ -160,7 +171,7 @@ func (m *Machine) silent(c *client) {
 	} else {
 		c.at = c.end()
 	}
-	m.silence.fix(c)
+	m.silence.set(c, int64(c.at), 0)
 }
 
 // busy reports whether something still counts on c. Receives that wait hold c too.

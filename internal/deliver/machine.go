@@ -33,6 +33,7 @@ type Machine struct {
 	seeking   []*slot
 	unsettled []unsettled
 	marked    int // unsettled[:marked] have a mark
+	settled   int // unsettled[:settled] are durable
 	counts    [state.StatusParked + 1]int
 	held      int
 	overdue   int // ready strands whose status is still backing off
@@ -41,7 +42,7 @@ type Machine struct {
 	waiters  map[RequestID]*waiter
 	turn     heap[*waiter] // those that can be served, by arrival
 	ends     heap[*waiter] // all, by Until
-	arrivals uint64
+	arrivals int64
 	clients  map[string]*client
 	silence  heap[*client] // by when the client counts as gone
 	attempts map[attemptKey]*attempt
@@ -61,13 +62,13 @@ func New(group state.Group, topic state.Topic, p *state.Progress, ix Index, toke
 		group: group, topic: topic, progress: p, index: ix, tokens: tokens, now: o.Now, visible: p.Cursor,
 		maxReady: defaultMaxReady, maxStrands: defaultMaxStrands,
 		slots:   make(map[state.StrandKey]*slot, len(p.Strands)),
-		ready:   heap[*slot]{less: func(a, b *slot) bool { return a.strand.Head < b.strand.Head }, place: func(x *slot) *int32 { return &x.readyAt }},
-		due:     heap[*slot]{less: earlier, place: func(x *slot) *int32 { return &x.dueAt }},
+		ready:   heap[*slot]{place: func(x *slot) *int32 { return &x.readyAt }},
+		due:     heap[*slot]{place: func(x *slot) *int32 { return &x.dueAt }},
 		waiters: map[RequestID]*waiter{},
-		turn:    heap[*waiter]{less: func(a, b *waiter) bool { return a.arrival < b.arrival }, place: func(w *waiter) *int32 { return &w.turnAt }},
-		ends:    heap[*waiter]{less: endsEarlier, place: func(w *waiter) *int32 { return &w.endAt }},
+		turn:    heap[*waiter]{place: func(w *waiter) *int32 { return &w.turnAt }},
+		ends:    heap[*waiter]{place: func(w *waiter) *int32 { return &w.endAt }},
 		clients: map[string]*client{},
-		silence: heap[*client]{less: silentEarlier, place: func(c *client) *int32 { return &c.place }}, attempts: map[attemptKey]*attempt{},
+		silence: heap[*client]{place: func(c *client) *int32 { return &c.place }}, attempts: map[attemptKey]*attempt{},
 	}
 	m.group.Spec = completed(group.Spec)
 	if o.MaxReady > 0 {
@@ -93,10 +94,6 @@ func New(group state.Group, topic state.Topic, p *state.Progress, ix Index, toke
 func completed(spec keystrand.GroupSpec) keystrand.GroupSpec {
 	spec, _ = state.CompleteGroup(spec) // its faults are the maker's business; the defaults are what is needed here
 	return spec
-}
-
-func earlier(a, b *slot) bool {
-	return a.at < b.at || a.at == b.at && a.strand.Head < b.strand.Head
 }
 
 // restore gives a strand from before the start its slot.
@@ -132,8 +129,8 @@ func (m *Machine) begin(now clock.Mono) {
 func (m *Machine) end() Actions {
 	for m.read(); m.serve(); m.read() {
 	}
-	for m.ends.len() > 0 && m.ends.items[0].receive.Until <= m.now {
-		m.answer(m.ends.items[0], nil)
+	for m.ends.len() > 0 && m.ends.first() <= int64(m.now) {
+		m.answer(m.ends.min(), nil)
 	}
 	a := m.actions
 	m.actions = Actions{}
@@ -142,8 +139,8 @@ func (m *Machine) end() Actions {
 
 // expire ends leases, back-offs, holds and silent clients that are due.
 func (m *Machine) expire() {
-	for m.due.len() > 0 && m.due.items[0].at <= m.now {
-		x := m.due.items[0]
+	for m.due.len() > 0 && m.due.first() <= int64(m.now) {
+		x := m.due.min()
 		m.undue(x)
 		if x.lease != nil {
 			m.endLease(x, fmt.Sprintf("its lease of %v ended", x.lease.length))
@@ -151,9 +148,7 @@ func (m *Machine) expire() {
 		}
 		m.place(x)
 	}
-	for m.silence.len() > 0 && m.silence.items[0].at <= m.now {
-		m.silent(m.silence.items[0])
-	}
+	m.silenced()
 }
 
 // Visible says that entries below n may be handed out.
@@ -181,13 +176,13 @@ func (m *Machine) Next() (clock.Mono, bool) {
 		}
 	}
 	if m.due.len() > 0 {
-		sooner(m.due.items[0].at)
+		sooner(clock.Mono(m.due.first()))
 	}
 	if m.ends.len() > 0 {
-		sooner(m.ends.items[0].receive.Until)
+		sooner(clock.Mono(m.ends.first()))
 	}
 	if m.silence.len() > 0 {
-		sooner(m.silence.items[0].at)
+		sooner(clock.Mono(m.silence.first()))
 	}
 	if m.retryAt > 0 {
 		sooner(m.retryAt)

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/keystrand/keystrand/internal/clock"
@@ -12,16 +13,12 @@ import (
 // Invariant: in the ends heap always; in the turn heap or in its window's blocked list, never in both.
 type waiter struct {
 	receive Receive
-	arrival uint64
+	arrival int64
 	turnAt  int32
 	endAt   int32
 	client  *client // of push and auto-renewed receives
 	window  *window // of push receives
 	attempt *attempt
-}
-
-func endsEarlier(a, b *waiter) bool {
-	return a.receive.Until < b.receive.Until || a.receive.Until == b.receive.Until && a.arrival < b.arrival
 }
 
 // attempt joins the receives that carry the same attempt id: while messages of it are out, a repeat gets those again.
@@ -55,9 +52,9 @@ func (m *Machine) Receive(now clock.Mono, r Receive) Actions {
 		w.window = w.client.window(r.Slot)
 	}
 	m.waiters[r.ID] = w
-	m.ends.push(w)
+	m.ends.set(w, int64(r.Until), w.arrival)
 	if r.AttemptID == "" || !m.again(w) {
-		m.turn.push(w)
+		m.turn.set(w, w.arrival, 0)
 	}
 	return m.end()
 }
@@ -108,16 +105,18 @@ func (m *Machine) Cancel(now clock.Mono, id RequestID) Actions {
 // serve answers the oldest receive that can be answered; false when none can.
 func (m *Machine) serve() bool {
 	for m.turn.len() > 0 && m.ready.len() > 0 && m.broken == nil {
-		w := m.turn.items[0]
+		w := m.turn.min()
 		n := m.room(w)
 		if n <= 0 {
 			m.turn.remove(w)
 			w.window.blocked = append(w.window.blocked, w)
 			continue
 		}
-		grants := make([]Grant, 0, min(n, m.ready.len()))
+		n = min(n, m.ready.len()+int(min(m.visible-m.progress.Cursor, maxReceive)))
+		grants := make([]Grant, 0, n)
+		m.actions.Records = slices.Grow(m.actions.Records, n)
 		for len(grants) < n && m.ready.len() > 0 {
-			x := m.ready.items[0]
+			x := m.ready.min()
 			m.unready(x)
 			grants = append(grants, m.grant(x, w))
 			m.read() // what was granted makes room for the cursor

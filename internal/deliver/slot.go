@@ -57,20 +57,23 @@ func (m *Machine) Appended(end uint64) {
 	m.marked = len(m.unsettled)
 }
 
+// keepSettled is how many settled entries the queue may carry at its front before it is moved up.
+const keepSettled = 1024
+
 // Durable says that the log is durable below mark: successors of finished messages become ready.
 func (m *Machine) Durable(now clock.Mono, mark uint64) Actions {
 	m.begin(now)
-	done := 0
-	for done < m.marked && m.unsettled[done].mark <= mark {
-		x := m.unsettled[done].slot
+	for m.settled < m.marked && m.unsettled[m.settled].mark <= mark {
+		x := m.unsettled[m.settled].slot
+		m.unsettled[m.settled].slot = nil
+		m.settled++
 		x.unsettled--
 		m.place(x)
-		done++
 	}
-	if done > 0 {
-		left := copy(m.unsettled, m.unsettled[done:])
+	if m.settled == len(m.unsettled) || m.settled > max(keepSettled, len(m.unsettled)/2) {
+		left := copy(m.unsettled, m.unsettled[m.settled:])
 		clear(m.unsettled[left:])
-		m.unsettled, m.marked = m.unsettled[:left], m.marked-done
+		m.unsettled, m.marked, m.settled = m.unsettled[:left], m.marked-m.settled, 0
 	}
 	return m.end()
 }
@@ -90,7 +93,7 @@ func (m *Machine) place(x *slot) {
 		}
 	case x.unsettled > 0 || x.lease != nil || x.moving || x.dueAt >= 0 || s.Status == state.StatusParked:
 	case x.readyAt < 0:
-		m.ready.push(x)
+		m.ready.set(x, s.Head, 0)
 		if s.Status == state.StatusBackingOff {
 			m.overdue++
 		}
@@ -124,7 +127,7 @@ func (m *Machine) move(x *slot, moving bool) {
 // until makes x wait for at: the end of a lease, a back-off or a hold.
 func (m *Machine) until(x *slot, at clock.Mono) {
 	x.at = at
-	m.due.fix(x)
+	m.due.set(x, int64(at), x.strand.Head)
 }
 
 // undue ends whatever time runs for x.

@@ -40,15 +40,15 @@ func NewCatalog() *Catalog {
 func (c *Catalog) Apply(r Record) error {
 	switch r := r.(type) {
 	case *Topic:
-		if old := c.topicNames[r.Name]; old != nil && old.ID != r.ID {
-			return fmt.Errorf("topic %q has id %d and a record gives it %d: %w", r.Name, old.ID, r.ID, keystrand.ErrCorrupt)
+		if named, known := c.topicNames[r.Name], c.topics[r.ID]; named != known || r.ID == 0 {
+			return fmt.Errorf("topic %q with id %d: the name or the id belongs to another: %w", r.Name, r.ID, keystrand.ErrCorrupt)
 		}
 		t := *r
 		c.topics[t.ID], c.topicNames[t.Name] = &t, &t
 		c.nextTopicID = max(c.nextTopicID, t.ID+1)
 	case *Group:
-		if old := c.groupNames[r.Spec.Name]; old != nil && old.ID != r.ID {
-			return fmt.Errorf("consumer group %q has id %d and a record gives it %d: %w", r.Spec.Name, old.ID, r.ID, keystrand.ErrCorrupt)
+		if named, known := c.groupNames[r.Spec.Name], c.groups[r.ID]; named != known || r.ID == 0 {
+			return fmt.Errorf("consumer group %q with id %d: the name or the id belongs to another: %w", r.Spec.Name, r.ID, keystrand.ErrCorrupt)
 		}
 		g := *r
 		c.groups[g.ID], c.groupNames[g.Spec.Name] = &g, &g
@@ -155,21 +155,29 @@ func DecodeCatalog(body []byte) (*Catalog, error) {
 	r.version()
 	nextTopic, nextGroup := TopicID(r.uint32v()), GroupID(r.uint32v())
 	var err error
-	apply := func(rec Record) {
+	apply := func(rec Record, place, last uint64) uint64 {
+		if place <= last {
+			r.fail("entries not in rising order")
+		}
 		if err == nil && r.fault == "" {
 			err = c.Apply(rec)
 		}
+		return place
 	}
+	last := uint64(0)
 	for range r.count(4) {
 		t := r.topic()
-		apply(&t)
+		last = apply(&t, uint64(t.ID), last)
 	}
+	last = 0
 	for range r.count(12) {
-		apply(&Group{ID: GroupID(r.uint32v()), Spec: r.groupSpec()})
+		g := &Group{ID: GroupID(r.uint32v()), Spec: r.groupSpec()}
+		last = apply(g, uint64(g.ID), last)
 	}
+	last = 0
 	for range r.count(5) {
 		s := r.subscribe()
-		apply(&s)
+		last = apply(&s, uint64(s.Group)<<32|uint64(s.Topic), last)
 	}
 	if fault := r.end(); fault != "" {
 		return nil, fmt.Errorf("catalog: %s: %w", fault, keystrand.ErrCorrupt)

@@ -51,8 +51,10 @@ func ReplayFrom(pieces []Piece) uint64 {
 const (
 	snapshotPrefix = "snapshot-"
 	snapshotSuffix = ".ks"
-	snapshotAside  = "snapshot.tmp"
+	snapshotTemp   = "snapshot.tmp"
 	snapshotsKept  = 2
+	// snapshotAsideSuffix marks snapshots that must not be used again.
+	snapshotAsideSuffix = ".aside"
 )
 
 // WriteSnapshot puts a new snapshot into dir: written aside, synced, renamed, directory synced; then all but the two newest
@@ -73,7 +75,7 @@ func WriteSnapshot(fs vfs.FS, dir string, pieces []Piece) error {
 	if len(numbers) > 0 {
 		number = numbers[0] + 1
 	}
-	aside := path.Join(dir, snapshotAside)
+	aside := path.Join(dir, snapshotTemp)
 	if err := writeWhole(fs, aside, encodeSnapshot(pieces)); err != nil {
 		return fmt.Errorf("snapshot %q: %w", aside, err)
 	}
@@ -105,43 +107,76 @@ func writeWhole(fs vfs.FS, name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadSnapshot returns the newest whole snapshot: nil and no error when none was ever written, an error that wraps
-// keystrand.ErrCorrupt when there are some and none is whole. The caller must not go on from zero then, unless the log
-// still begins at its first record.
-func ReadSnapshot(fs vfs.FS, dir string) ([]Piece, error) {
-	return ReadSnapshotBelow(fs, dir, math.MaxUint64)
+// Recovered is what a directory of snapshots yields.
+type Recovered struct {
+	// Pieces of the newest whole snapshot; nil when none was ever written.
+	Pieces []Piece
+	// Problems are newer snapshots that were passed over, each with its reason. They were renamed, bytes kept, so that they
+	// cannot come back: what this process records does not follow from them.
+	Problems []error
 }
 
-// ReadSnapshotBelow is ReadSnapshot that passes over snapshots with a piece above end, the log's end: they tell of records
-// that the disk has lost, and their positions will be given again.
-func ReadSnapshotBelow(fs vfs.FS, dir string, end uint64) ([]Piece, error) {
+// ReadSnapshot is RecoverSnapshot without a bound and without the list of problems.
+func ReadSnapshot(fs vfs.FS, dir string) ([]Piece, error) {
+	r, err := RecoverSnapshot(fs, dir, math.MaxUint64)
+	return r.Pieces, err
+}
+
+// RecoverSnapshot returns the newest snapshot that is whole and has no piece above end, the end of the log: a higher one
+// tells of records that the disk has lost, and whose positions will be given again. When there are snapshots and none will
+// do, the error wraps keystrand.ErrCorrupt and nothing is changed; the caller must not go on from zero then, unless the
+// log still begins at its first record. A file that cannot be read for another reason than its content is an error too,
+// since it may be readable again tomorrow.
+func RecoverSnapshot(fs vfs.FS, dir string, end uint64) (Recovered, error) {
 	if _, err := fs.Stat(dir); err != nil {
 		if isNotExist(err) {
-			return nil, nil
+			return Recovered{}, nil
 		}
-		return nil, fmt.Errorf("snapshot directory %q: %w", dir, err)
+		return Recovered{}, fmt.Errorf("snapshot directory %q: %w", dir, err)
 	}
 	numbers, err := snapshotNumbers(fs, dir)
 	if err != nil {
-		return nil, err
+		return Recovered{}, err
 	}
-	var faults []error
-	for _, n := range numbers {
+	var r Recovered
+	for i, n := range numbers {
 		name := path.Join(dir, snapshotName(n))
 		pieces, err := readSnapshotFile(fs, name)
 		if err == nil {
 			err = checkBelow(pieces, end)
 		}
 		if err == nil {
-			return pieces, nil
+			r.Pieces = pieces
+			return r, setAside(fs, dir, numbers[:i])
 		}
-		faults = append(faults, fmt.Errorf("snapshot %q: %w", name, err))
+		err = fmt.Errorf("snapshot %q: %w", name, err)
+		if !errors.Is(err, keystrand.ErrCorrupt) {
+			return Recovered{}, err
+		}
+		r.Problems = append(r.Problems, err)
 	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("none of %d snapshots in %q is whole; restore one, or remove the directory if the log is complete from its first record: %w",
-			len(numbers), dir, errors.Join(faults...))
+	if len(numbers) > 0 {
+		return Recovered{}, fmt.Errorf("none of %d snapshots in %q is whole; restore one, or remove the directory if the log is complete from its first record: %w",
+			len(numbers), dir, errors.Join(r.Problems...))
 	}
-	return nil, nil
+	return r, nil
+}
+
+// setAside renames snapshots so that they are snapshots no more.
+func setAside(fs vfs.FS, dir string, numbers []uint64) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	for _, n := range numbers {
+		name := path.Join(dir, snapshotName(n))
+		if err := fs.Rename(name, name+snapshotAsideSuffix); err != nil {
+			return fmt.Errorf("snapshot %q could not be set aside: %w", name, err)
+		}
+	}
+	if err := fs.SyncDir(dir); err != nil {
+		return fmt.Errorf("snapshot directory %q: %w", dir, err)
+	}
+	return nil
 }
 
 func checkBelow(pieces []Piece, end uint64) error {
