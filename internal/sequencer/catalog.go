@@ -2,6 +2,7 @@ package sequencer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -114,6 +115,10 @@ func (s *Sequencer) openTopic(t state.Topic) (*topicState, error) {
 	index, err := store.OpenIndex(s.o.FS, path.Join(s.o.Dir, indexDir), uint32(t.ID))
 	if err != nil {
 		return nil, err
+	}
+	// A checkpoint may have gone further than the log's last durable record: entries of what a power loss took must go.
+	if err := index.DropFrom(s.log.RecoveredEnd()); err != nil {
+		return nil, errors.Join(err, index.Close())
 	}
 	ts := &topicState{Topic: t, index: index, machines: map[state.GroupID]*machine{}}
 	ts.recount()

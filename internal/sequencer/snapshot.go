@@ -88,7 +88,8 @@ func (s *Sequencer) writeSnapshot(ctx context.Context, pieces []state.Piece) err
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	for _, t := range s.view.Load().topics {
-		if _, err := t.index.Checkpoint(); err != nil {
+		// Every record below the first piece's position was in the indexes when it was taken.
+		if _, err := t.index.CheckpointUpTo(store.Position(pieces[0].Position)); err != nil {
 			return fmt.Errorf("snapshot: index of topic %q: %w", t.Name, err)
 		}
 	}

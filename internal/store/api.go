@@ -72,6 +72,7 @@ const NoEntry int64 = -1
 //	func (l *Log) Close() error                                     syncs, marks the shutdown as clean, unlocks; safe twice
 //	func (l *Log) Abandon() error                                   closes files and unlocks without marking the shutdown as clean (a failed open of the owner)
 //	ErrNoSpace (wraps keystrand.ErrRetryLater): a batch that is not reserved was refused at the free-space floor; nothing was appended
+//	func (l *Log) RecoveredEnd() Position                            end of the log that Open found, before anything of this life
 //	func (l *Log) Report() RecoveryReport                           bytes cut, segments, problems, time
 //
 //	func OpenIndex(fs vfs.FS, dir string, topicID uint32) (*Index, error)
@@ -85,8 +86,11 @@ const NoEntry int64 = -1
 //	func (x *Index) QueueCount(q int32) int64                       next offset of the queue
 //	func (x *Index) ByQueueOffset(q int32, off int64) (int64, error)
 //	func (x *Index) PutID(messageID string, n int64) error; ByID(messageID string) (candidates []int64, err error)
-//	func (x *Index) Checkpoint() (Position, error)                   flush and sync; returns the position up to which the index is whole (the last
-//	    appended entry's place); called by another goroutine than Append's, must not hold up Append for the time of a sync
-//	func (x *Index) CheckpointPosition() Position                    after OpenIndex: replay must start at or below it; 0 when the index is empty
-//	func (x *Index) DropFrom(pos Position) error                      forgets entries at or above pos; called after Open with the end of the log
+//	func (x *Index) Checkpoint() (Position, error); CheckpointUpTo(upTo Position) (Position, error)
+//	    flush and sync; from any goroutine, does not hold up Append for the time of a sync. UpTo: the owner knows that every record
+//	    below it was given to Append, so that a replay may start there although the topic's last message is far below.
+//	func (x *Index) CheckpointPosition() Position                    after OpenIndex: replay must start at or below it; 0: from the log's start
+//	func (x *Index) DropFrom(pos Position) error                      forgets entries at or above pos; called after OpenIndex with Log.RecoveredEnd
+//	func (x *Index) Rebuilt() string                                  why OpenIndex emptied it, or ""
+//	func (x *Index) Abandon() error                                   closes without a checkpoint
 //	func (x *Index) Remove() error; Close() error
