@@ -2,5 +2,8 @@
 
 package inbox
 
-// applyDuplicates is never true in a build that is used.
-const applyDuplicates = false
+// Neither is ever true in a build that is used.
+const (
+	applyDuplicates   = false
+	acceptStaleTokens = false
+)

@@ -38,7 +38,7 @@ func (m *Machine) Ack(now clock.Mono, h Handle) (Verdict, Actions) {
 		m.settleLater(x)
 		m.place(x)
 		return Done, m.end()
-	case m.progress.WasFinished(h.Token):
+	case m.progress.WasFinished(h.Token) || acceptStaleTokens:
 		return Already, m.end()
 	}
 	return Stale, m.end()
@@ -91,7 +91,7 @@ func (m *Machine) Change(now clock.Mono, h Handle, d time.Duration) (Verdict, Ac
 	m.begin(now)
 	x := m.open(h)
 	if x == nil {
-		if m.progress.WasFinished(h.Token) {
+		if m.progress.WasFinished(h.Token) || acceptStaleTokens {
 			return Already, m.end()
 		}
 		return Stale, m.end()

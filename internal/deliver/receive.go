@@ -119,6 +119,9 @@ func (m *Machine) serve() bool {
 			x := m.ready.min()
 			m.unready(x)
 			grants = append(grants, m.grant(x, w))
+			if handOutLeased && len(grants) < n {
+				grants = m.leasedNext(x, grants)
+			}
 			m.read() // what was granted makes room for the cursor
 		}
 		m.answer(w, grants)
