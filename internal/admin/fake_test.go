@@ -27,6 +27,9 @@ type fakeBackend struct {
 	down       error // what Err answers
 	hold       chan struct{}
 	changes    int
+	panics     bool
+	// panicOnMisuse: the fake breaks when a request gets through that breaks a rule of the interface.
+	panicOnMisuse bool
 }
 
 func newFake() *fakeBackend {
@@ -144,6 +147,10 @@ func (f *fakeBackend) Send(_ context.Context, topic string, messages []keystrand
 func (f *fakeBackend) Receive(ctx context.Context, r sequencer.Receive) ([]keystrand.Delivery, error) {
 	f.mu.Lock()
 	hold := f.hold
+	if f.panics || f.panicOnMisuse && (r.Max < 1 || r.Max > maxReceive || r.Lease < minInvisible || r.Wait > maxWait || r.Group == "" || r.Topic == "") {
+		f.mu.Unlock()
+		panic("secret")
+	}
 	f.receive = r
 	f.mu.Unlock()
 	if hold != nil {

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keystrand/keystrand"
 )
@@ -239,4 +243,75 @@ func TestSEC07ThereIsNoProfilingRoute(t *testing.T) {
 			t.Errorf("%s: got %d", path, w.Code)
 		}
 	}
+}
+
+// SEC-50: a panic while one request is served ends that request only.
+func TestSEC50APanicEndsOneRequest(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.groups["billing"] = keystrand.GroupSpec{Name: "billing"}
+	client, _ := serving(t, f)
+	f.panics = true
+	_, err := client.Receive(t.Context(), Receive{ConsumerGroup: "billing", Topic: "orders"})
+	var problem *Problem
+	if !errors.As(err, &problem) || problem.Status != http.StatusInternalServerError || problem.Request == "" || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := client.Topics(t.Context()); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
+// SEC-46: a client that sends its request drop by drop is cut.
+func TestSEC46AClientThatNeverEndsItsHeaderIsCut(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the header timeout, 5 s")
+	}
+	_, s := serving(t, newFake())
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(readHeaderTimeout + 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil || strings.Contains(string(text), "200") {
+		t.Errorf("got %q, %v; want the connection closed", text, err)
+	}
+}
+
+// FuzzRequests sends any bytes to any path: no panic, and an answer that is JSON whenever it says so.
+func FuzzRequests(f *testing.F) {
+	for _, path := range []string{"/v1/topics", "/v1/groups", "/v1/send", "/v1/receive", "/v1/ack", "/v1/park", "/v1/resume", "/v1/explain", "/v1/topics/%zz", "/healthz"} {
+		f.Add("POST", path, `{"name":"orders","topic":"orders","consumer_group":"g","message_group":"k","receipt_handles":["h"],"body":"x"}`)
+		f.Add("GET", path+"?group=g&topic=t&key=k", ``)
+	}
+	f.Add("POST", "/v1/send", `{"topic":"orders","body_base64":"/wA="}`)
+	backend := newFake()
+	backend.panicOnMisuse = true
+	handler := NewHandler(Options{Backend: backend}, "127.0.0.1:8088")
+	f.Fuzz(func(t *testing.T, method, path, body string) {
+		target, err := url.ParseRequestURI(path)
+		if err != nil || method == "" {
+			return
+		}
+		r := &http.Request{
+			Method: method, URL: target, Host: "127.0.0.1:8088", Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(body)), ProtoMajor: 1, ProtoMinor: 1,
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code == http.StatusInternalServerError {
+			t.Errorf("%s %s with %q: %s", method, path, body, w.Body)
+		}
+		if w.Header().Get("Content-Type") == "application/json" && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s %s: not JSON: %q", method, path, w.Body)
+		}
+	})
 }

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -24,7 +26,9 @@ func NewHandler(o Options, bound string) http.Handler {
 	s := &service{backend: o.Backend, logger: o.Logger, held: make(chan struct{}, maxHeldReceives)}
 	s.metrics = newMetrics(o.Backend, o.Version, prometheus.NewRegistry())
 	mux := http.NewServeMux()
-	handle := func(pattern string, f http.HandlerFunc) { mux.Handle(pattern, s.metrics.counted(pattern, f)) }
+	handle := func(pattern string, f http.HandlerFunc) {
+		mux.Handle(pattern, s.metrics.counted(pattern, s.contained(f)))
+	}
 	handle("GET /healthz", s.healthz)
 	handle("GET /readyz", s.readyz)
 	handle("GET /metrics", s.metrics.handler().ServeHTTP)
@@ -42,4 +46,16 @@ func NewHandler(o Options, bound string) http.Handler {
 	handle("POST /v1/receive", s.receive)
 	handle("POST /v1/ack", s.ack)
 	return newGuard(mux, bound)
+}
+
+// contained keeps a panic to its request: it is logged once with its stack, and the peer is told no more than a request id.
+func (s *service) contained(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.reply(w, r, nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		next(w, r)
+	}
 }
