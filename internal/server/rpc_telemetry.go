@@ -31,9 +31,7 @@ func (s *Server) Telemetry(stream v2.MessagingService_TelemetryServer) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && s.running.Err() != nil:
-			return status.Error(codes.Unavailable, "the broker stops")
-		case err != nil:
+		case err != nil: // the client left, or this server stops
 			return err
 		}
 		settings := command.GetSettings()
