@@ -32,8 +32,9 @@ type Message struct {
 // Receipt tells where a message was stored, durably unless the broker was configured otherwise.
 type Receipt struct {
 	MessageID string
-	Queue     int32
-	Offset    Offset
+	// Queue is -1 when the engine's protocol does not tell.
+	Queue  int32
+	Offset Offset
 }
 
 // Token is a fencing token: within one broker id it grows with each grant of a strand, so whoever holds the larger one
