@@ -83,8 +83,8 @@ test: ## every test that needs no service, with the race detector: under 5 minut
 race: test ## the same as test
 
 .PHONY: sim-crash
-sim-crash: ## a crash at every file operation of a script; prints the numbers
-	$(GO) test -count=1 -v -timeout 20m -run 'Crash' ./internal/sim/... ./internal/store/... ./internal/sequencer/...
+sim-crash: ## a crash at every file operation of a script and of its recovery; prints the numbers
+	CRASH_STRIDE=1 $(GO) test -count=1 -v -timeout 20m -run 'Crash|Caught' ./internal/store ./internal/sequencer
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME

@@ -3,10 +3,10 @@ package sequencer_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,10 +25,21 @@ import (
 // While an image is opened, it crashes again at an operation drawn from the seed, and that image is judged likewise.
 //
 // The script runs under synctest: time is virtual, so leases and back-offs cost nothing.
-var (
-	crashStride = flag.Int("crash-stride", 0, "take an image at every n-th changing file operation; 0: 1, or 16 with -short")
-	crashSeed   = flag.Uint64("crash-seed", 1, "seed of the script and of what the crashes keep")
-)
+// CRASH_STRIDE takes images at every n-th changing file operation only (default 8, with -short 16; make sim-crash: 1),
+// CRASH_SEED (default 1) draws the script and what the crashes keep.
+var crashSeed = number("CRASH_SEED", 1)
+
+func number(name string, standard uint64) uint64 {
+	text, set := os.LookupEnv(name)
+	if !set {
+		return standard
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		panic(fmt.Sprintf("%s=%q: want a number above 0", name, text))
+	}
+	return n
+}
 
 const (
 	crashTopic  = "orders"
@@ -298,7 +309,7 @@ func enumerate(t *testing.T, operations, stride int, change func(*sequencer.Opti
 			}
 			told := s.len() // before the image: what is told later may be lost in it
 			for _, p := range []float64{0, 0.5, 1} {
-				im := image{disk.Crash(p, *crashSeed+uint64(op.N)), told, fmt.Sprintf("crash before operation %v with %.0f %% of what is unsynced", op, 100*p)}
+				im := image{disk.Crash(p, crashSeed+uint64(op.N)), told, fmt.Sprintf("crash before operation %v with %.0f %% of what is unsynced", op, 100*p)}
 				mu.Lock()
 				images = append(images, im)
 				mu.Unlock()
@@ -317,7 +328,7 @@ func enumerate(t *testing.T, operations, stride int, change func(*sequencer.Opti
 			mend(q)
 		}
 		stop := runLoop(q)
-		x := &script{Sequencer: q, story: s, rnd: rand.New(rand.NewPCG(*crashSeed, 0)), ctx: t.Context(), held: map[string][]keystrand.Delivery{}, ops: map[string]int{}}
+		x := &script{Sequencer: q, story: s, rnd: rand.New(rand.NewPCG(crashSeed, 0)), ctx: t.Context(), held: map[string][]keystrand.Delivery{}, ops: map[string]int{}}
 		err = x.run(operations)
 		if err := errors.Join(err, stop(), q.Close()); err != nil {
 			t.Fatal(err)
@@ -338,7 +349,7 @@ func runLoop(q *sequencer.Sequencer) (stop func() error) {
 // and an image of a second crash in the middle of the recovery.
 func judge(t *testing.T, im image, s *story, skipSync bool) (wrong []string, second image) {
 	synctest.Test(t, func(t *testing.T) {
-		rnd := rand.New(rand.NewPCG(*crashSeed, uint64(im.tells)))
+		rnd := rand.New(rand.NewPCG(crashSeed, uint64(im.tells)))
 		at, seen := 1+rnd.IntN(12), 0
 		var mu sync.Mutex // guards rnd, seen, second: the log prepares segments in the background
 		im.disk.SetFree(1 << 40)
@@ -370,13 +381,10 @@ func judge(t *testing.T, im image, s *story, skipSync bool) (wrong []string, sec
 }
 
 func stride() int {
-	switch {
-	case *crashStride > 0:
-		return *crashStride
-	case testing.Short():
-		return 16
+	if testing.Short() {
+		return int(number("CRASH_STRIDE", 16))
 	}
-	return 1
+	return int(number("CRASH_STRIDE", 8))
 }
 
 func TestCrashAtEveryFileOperationKeepsAllPromises(t *testing.T) {
@@ -388,7 +396,7 @@ func TestCrashAtEveryFileOperationKeepsAllPromises(t *testing.T) {
 			wrong, second := judge(t, im, s, false)
 			counts[fmt.Sprintf("images after %d crashes", again+1)]++
 			if len(wrong) > 0 {
-				t.Errorf("seed %d: %s:\n  %s", *crashSeed, im.what, strings.Join(wrong, "\n  "))
+				t.Errorf("seed %d: %s:\n  %s", crashSeed, im.what, strings.Join(wrong, "\n  "))
 				if failures++; failures == 5 {
 					t.Fatal("five images are wrong; stopping")
 				}
@@ -403,7 +411,7 @@ func TestCrashAtEveryFileOperationKeepsAllPromises(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "crash enumeration: seed %d, %d operations %v, %d things told, %d segments, an image at every %d. changing file operation, %v\n",
-		*crashSeed, total(ops), ops, len(s.tells), segments, stride(), counts)
+		crashSeed, total(ops), ops, len(s.tells), segments, stride(), counts)
 }
 
 func must[T any](v T, err error) T {
