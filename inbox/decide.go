@@ -60,11 +60,12 @@ type rules struct {
 //
 // Invariant: doApply sets exactly the version after the applied one; no decision lowers a version or a token of one broker.
 func decide(r rules, e keystrand.Event, sum []byte, token keystrand.Token, k known) decision {
-	if k.row.Token.Supersedes(token) && !token.IsZero() && !acceptStaleTokens {
+	stale := k.row.Token.Supersedes(token) && !token.IsZero()
+	if stale && !acceptStaleTokens {
 		return decision{do: doRefuse, outcome: Superseded, err: &TokenError{Aggregate: e.Aggregate, Stored: k.row.Token, Got: token}}
 	}
 	next := k.row
-	if !token.IsZero() {
+	if !token.IsZero() && !stale {
 		next.Token = token
 	}
 	if k.seen != nil {
