@@ -23,7 +23,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().Bool("json", false, "print JSON, one object a line")
 	root.AddCommand(
 		newServeCommand(), newTopicCommand(), newGroupCommand(), newSendCommand(), newReceiveCommand(),
-		newExplainCommand(), newParkCommand(), newResumeCommand(), newCheckCommand(), newCheckCommand(), newVersionCommand(), newExitCodesTopic(),
+		newExplainCommand(), newParkCommand(), newResumeCommand(), newCheckCommand(), newDemoCommand(), newVersionCommand(), newExitCodesTopic(),
 	)
 	return root
 }
