@@ -404,3 +404,38 @@ func BenchmarkThousandLanes(b *testing.B) {
 	b.ReportMetric(float64(groups*each)/took.Seconds(), "msg/s")
 	b.ReportMetric(float64(groups*each)/took.Seconds()/25000, "of-ideal")
 }
+
+// slowAck is a source whose acknowledgements take as long as a sync of a disk.
+type slowAck struct {
+	*source
+	takes time.Duration
+}
+
+func (s slowAck) Ack(ctx context.Context, deliveries ...keystrand.Delivery) error {
+	<-time.After(s.takes)
+	return s.source.Ack(ctx, deliveries...)
+}
+
+// K = W = 1,000 with handlers of 40 ms and acknowledgements of 1 ms, in virtual time, where only waiting costs: nothing but
+// handler and acknowledgement may stand between two messages of a group.
+func TestThousandLanesLoseNoTimeBetweenMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(time.Minute)
+		const groups, each = 1000, 10
+		for g := range groups {
+			s.add(fmt.Sprintf("g%d", g), each)
+		}
+		began := time.Now()
+		_, stop := start(t, slowAck{s, time.Millisecond}, func(context.Context, keystrand.Delivery) error {
+			<-time.After(40 * time.Millisecond)
+			return nil
+		}, consumer.Options{Workers: groups})
+		s.waitAcked(t, groups*each)
+		took := time.Since(began)
+		mustStop(t, stop)
+		if share := float64(each*40*time.Millisecond) / float64(took); share < 0.93 {
+			t.Errorf("took %v, %.2f of the ideal", took, share)
+		}
+	})
+}

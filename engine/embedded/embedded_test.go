@@ -47,6 +47,7 @@ func TestEngineInThisProcessPassesTheSuite(t *testing.T) {
 
 // served is a broker with its gRPC and HTTP addresses, as another process would have it.
 type served struct {
+	broker     *broker.Broker
 	dir        string
 	grpc, http string
 	stop       func() error
@@ -59,6 +60,7 @@ func serve(t testing.TB, s *served) {
 		t.Fatal(err)
 	}
 	a := b.Addresses()
+	s.broker = b
 	s.grpc, s.http = a.GRPC, a.HTTP
 	g := task.NewGroup(context.Background())
 	ready := make(chan struct{})
@@ -133,5 +135,44 @@ func TestAdminWithoutItsAddressSaysWhatIsMissing(t *testing.T) {
 	defer func() { _ = e.Close() }()
 	if err := e.Admin().CreateTopic(t.Context(), keystrand.TopicSpec{Name: "orders"}); !errors.Is(err, keystrand.ErrRejected) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestReasonOfAFailureReachesTheBroker(t *testing.T) {
+	t.Parallel()
+	s := &served{dir: t.TempDir(), grpc: "127.0.0.1:0"}
+	serve(t, s)
+	ctx := t.Context()
+	err := errors.Join(s.broker.CreateTopic(ctx, keystrand.TopicSpec{Name: "orders", Type: keystrand.TopicFIFO}),
+		s.broker.CreateGroup(ctx, keystrand.GroupSpec{Name: "stock", Ordered: true, BackOffMin: time.Minute, BackOffMax: time.Minute}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := embedded.Dial(ctx, s.grpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	p, err := e.Producer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Send(ctx, keystrand.Message{Topic: "orders", MessageGroup: "order-1", Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Consumer(ctx, keystrand.ConsumerOptions{Group: "stock", Topic: "orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Receive(ctx, 1)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	reason := "order-1: stock is negative: 数量 -1\nsecond line"
+	if err := c.Fail(ctx, got[0], errors.New(reason)); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := s.broker.Explain(ctx, "stock", "orders", "order-1"); err != nil || x.LastError != reason {
+		t.Errorf("last error %q, %v", x.LastError, err)
 	}
 }

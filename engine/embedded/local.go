@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/keystrand/keystrand"
@@ -115,7 +116,7 @@ func reasonOf(cause error) string {
 	}
 	text := cause.Error()
 	if len(text) > maxReasonBytes {
-		text = text[:maxReasonBytes] + "..."
+		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "..."
 	}
 	return text
 }

@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/keystrand/keystrand"
 	wire "github.com/keystrand/keystrand/internal/wire/grpc"
@@ -26,9 +28,21 @@ func (s *Server) forward(ctx context.Context, in *v2.ForwardMessageToDeadLetterQ
 	if wire.CheckHandle(in.GetReceiptHandle()) != nil {
 		return wire.OK()
 	}
-	err := s.core.Fail(ctx, in.GetGroup().GetName(), in.GetTopic().GetName(), in.GetReceiptHandle(), "reported as failed by its push consumer")
+	err := s.core.Fail(ctx, in.GetGroup().GetName(), in.GetTopic().GetName(), in.GetReceiptHandle(), reasonOf(ctx))
 	if errors.Is(err, keystrand.ErrSuperseded) || errors.Is(err, keystrand.ErrRejected) {
 		return wire.OK()
 	}
 	return wire.StatusOf(err)
+}
+
+// maxReasonBytes bounds the reason of a failure that is kept.
+const maxReasonBytes = 1027
+
+// reasonOf is why the attempt failed. The protocol's request has no place for it; Keystrand's own clients put it into the
+// call's metadata.
+func reasonOf(ctx context.Context) string {
+	if reason := metadata.ValueFromIncomingContext(ctx, "x-ks-reason-bin"); len(reason) > 0 && len(reason[0]) <= maxReasonBytes && utf8.ValidString(reason[0]) {
+		return reason[0]
+	}
+	return "reported as failed by its push consumer"
 }
