@@ -92,6 +92,16 @@ func Load() float64 {
 	return load
 }
 
+// WaitQuiet waits, at most two minutes, until others use less than share of all cores, and returns what they used last.
+func WaitQuiet(ctx context.Context, share float64) float64 {
+	for end := time.Now().Add(2 * time.Minute); ; {
+		used := OthersCPU(ctx, 300*time.Millisecond)
+		if used < share || time.Now().After(end) || ctx.Err() != nil {
+			return used
+		}
+	}
+}
+
 // OthersCPU measures the share of all cores (0 to 1) that is in use over d while the caller does nothing: what others take.
 func OthersCPU(ctx context.Context, d time.Duration) float64 {
 	busy0, all0 := cpuTicks()

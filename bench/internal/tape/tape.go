@@ -135,18 +135,3 @@ func SendEvent(m history.Message) history.Event {
 	e.Topic, e.Key, e.ID, e.Version, e.Sum = m.Topic, m.Key, m.ID, m.Version, m.Sum
 	return e
 }
-
-// DeliveryEvent is an event about a delivery, without sum, since and lease.
-func DeliveryEvent(kind history.Kind, d *history.Delivery) history.Event {
-	e := Event(kind)
-	e.Topic, e.Group, e.Key, e.ID, e.Queue, e.Offset = d.Topic, d.Group, d.Key, d.ID, d.Queue, d.Offset
-	e.Token, e.Broker, e.Attempt = d.Token, d.Broker, uint32(d.Attempt)
-	return e
-}
-
-// RecvEvent is the hand-out of a delivery.
-func RecvEvent(d *history.Delivery) history.Event {
-	e := DeliveryEvent(history.Recv, d)
-	e.Sum, e.Since, e.Dur = d.Sum, d.Since, int64(d.Lease)
-	return e
-}

@@ -4,6 +4,7 @@ package workload
 import (
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/internal/history"
@@ -46,6 +47,15 @@ func Keys(k int, seed uint64) []string {
 	}
 	rand.New(rand.NewPCG(seed, 2)).Shuffle(k, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return keys
+}
+
+// KeyNumber is the number in a name that Keys made; 0 for any other.
+func KeyNumber(key string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(key, "key-"))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Source makes the messages of one producer, key after key.

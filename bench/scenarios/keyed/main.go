@@ -28,6 +28,7 @@ type options struct {
 	profile string
 	short   bool
 	queue   bool
+	quiet   float64
 }
 
 func main() {
@@ -52,6 +53,7 @@ func readFlags() (options, error) {
 	flag.StringVar(&o.keep, "keep-history", "", "directory that keeps the judged histories")
 	flag.StringVar(&o.page, "page", "", "write the page to this file")
 	flag.StringVar(&o.profile, "profile", "", "write a processor profile to this file")
+	flag.Float64Var(&o.quiet, "quiet", 1, "before each run wait, at most two minutes, until others use less than this share of all cores")
 	flag.BoolVar(&o.short, "short", false, "a smoke run of seconds; its figures mean nothing")
 	flag.BoolVar(&o.queue, "queue", true, "measure order level queue too (G2, W5a; 40 s each)")
 	flag.Parse()
@@ -96,5 +98,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.print(o)
+	p := s.page(o, "go run ./scenarios/keyed "+strings.Join(os.Args[1:], " "))
+	return errors.Join(p.Print(os.Stdout), p.Write(o.page))
 }

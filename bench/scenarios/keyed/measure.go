@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/keystrand/keystrand/bench/internal/floor"
 	"github.com/keystrand/keystrand/bench/internal/machine"
 	"github.com/keystrand/keystrand/bench/internal/spread"
-	"github.com/keystrand/keystrand/bench/internal/table"
 )
 
 // messagesOf is how many messages W6 preloads for k keys.
@@ -35,6 +33,8 @@ type session struct {
 	cpu, peak   map[int]*spread.Of
 	queueRate   spread.Of // order level queue, while all queues have work
 	queueWhole  spread.Of
+	queuePeak   spread.Of
+	events      int       // of all histories
 	gain        spread.Of // G2, one for each pair
 }
 
@@ -64,7 +64,7 @@ func measure(ctx context.Context, o options) (*session, error) {
 	progress("floor before: %s", s.before)
 	for round := range o.repeat {
 		for _, k := range o.keys {
-			s.loads.Add(machine.OthersCPU(ctx, 300*time.Millisecond))
+			s.loads.Add(machine.WaitQuiet(ctx, o.quiet))
 			name := fmt.Sprintf("keyed-%d-round-%d", k, round+1)
 			if err := s.one(ctx, k, name, o); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -103,6 +103,7 @@ func (s *session) one(ctx context.Context, k int, name string, o options) (err e
 			if err == nil {
 				s.queueRate.Add(q.steady)
 				s.queueWhole.Add(q.rate)
+				s.queuePeak.Add(float64(q.peak))
 				s.gain.Add(r.rate / q.steady)
 			}
 		}()
@@ -110,16 +111,22 @@ func (s *session) one(ctx context.Context, k int, name string, o options) (err e
 	if err := x.judge(o, name); err != nil {
 		return err
 	}
+	s.events += x.tape.Events()
 	s.note(k, r, o)
 	return nil
 }
 
+// queuedMessages is how many messages W5a preloads.
+func queuedMessages(short bool) int {
+	if short {
+		return 400
+	}
+	return 8000
+}
+
 // queueOrder is W5a on the broker that has just served the keys.
 func (s *session) queueOrder(ctx context.Context, x *bench, name string, k int, o options) (result, error) {
-	n := 8000
-	if o.short {
-		n = 400
-	}
+	n := queuedMessages(o.short)
 	if err := x.preload(ctx, "queued", k, n, o); err != nil {
 		return result{}, err
 	}
@@ -128,22 +135,4 @@ func (s *session) queueOrder(ctx context.Context, x *bench, name string, k int, 
 		progress("%s: queue order %.1f/s while all queues had work, %.1f/s in all, %d at once", name, q.steady, q.rate, q.peak)
 	}
 	return q, err
-}
-
-func (s *session) print(o options) error {
-	t := table.New("work", "keys = workers", "messages", "bound/s", "messages/s: median (min-max)", "share of the bound", "at once", "CPU s/million", "durability")
-	for _, k := range o.keys {
-		t.Add("keyed", k, messagesOf(k, o.short), fmt.Sprintf("%.0f", float64(k)/o.handler.Seconds()), s.rate[k].Format("%.1f"), s.share[k].Format("%.3f"),
-			s.peak[k].Format("%.0f"), s.cpu[k].Format("%.0f"), "sync always, acks durable")
-	}
-	if len(s.gain) > 0 {
-		t.Add("queue order", o.keys[len(o.keys)-1], "8000", fmt.Sprintf("%.0f", queues/o.handler.Seconds()), s.queueRate.Format("%.1f"), "", "", "", "sync always, acks durable")
-	}
-	if err := t.Write(os.Stdout); err != nil {
-		return err
-	}
-	fmt.Printf("keyed / queue order (G2): %s x\n", s.gain.Format("%.1f"))
-	fmt.Printf("runs: %d each; used by others before each: %s of all cores; histories judged: pass\nfloor before: %s\nfloor after:  %s\n%s, seed %d\n",
-		o.repeat, s.loads.Format("%.2f"), s.before, s.after, s.machine, o.seed)
-	return nil
 }

@@ -53,6 +53,7 @@ func (s *session) embeddedRound(ctx context.Context, dir string, o options) erro
 	rates := make([]sent, len(o.embedded))
 	cpu := make([]float64, len(o.embedded))
 	floors := make([]floor.Probe, len(o.embedded)+1)
+	s.loads.Add(machine.WaitQuiet(ctx, o.quiet))
 	var err error
 	if floors[0], err = floor.Measure(ctx, dir, probe); err != nil {
 		return err
@@ -108,27 +109,25 @@ func inProcess(ctx context.Context, l *ladder, n int, send func(int) sendOne, o 
 	return got, cpu.Seconds() / (got.rate * (o.warm + o.time).Seconds()), err
 }
 
-// onBroker runs f on a fresh broker in this process, then reads everything back and judges it.
+// onBroker runs f on a fresh engine in this process, then reads everything back and judges it.
 func (s *session) onBroker(ctx context.Context, dir, name string, interval time.Duration, o options, f func(*ladder, func(int) sendOne) error) (err error) {
-	data := filepath.Join(dir, name)
-	b, err := inside.Open(ctx, data, interval)
+	e, err := inside.Open(ctx, filepath.Join(dir, name), interval)
 	if err != nil {
 		return err
 	}
-	open := true
-	defer func() {
-		if open {
-			err = errors.Join(err, b.Close())
-		}
-	}()
+	defer func() { err = errors.Join(err, e.Close()) }()
 	const topic = "sends"
-	if err := b.CreateTopic(ctx, keystrand.TopicSpec{Name: topic, Type: keystrand.TopicFIFO, Queues: 8}); err != nil {
+	if err := e.Admin().CreateTopic(ctx, keystrand.TopicSpec{Name: topic, Type: keystrand.TopicFIFO, Queues: 8}); err != nil {
+		return err
+	}
+	producer, err := e.Producer(ctx)
+	if err != nil {
 		return err
 	}
 	l := &ladder{topic: topic, bodies: workload.NewBodies(o.bytes, o.seed), keys: o.keys, seed: o.seed, tape: tape.New(1)}
 	send := func(int) sendOne {
 		return func(ctx context.Context, m *keystrand.Message) (int32, int64, error) {
-			receipts, err := b.Send(ctx, topic, []keystrand.Message{*m}, "")
+			receipts, err := producer.Send(ctx, *m)
 			if err != nil {
 				return -1, -1, err
 			}
@@ -138,12 +137,8 @@ func (s *session) onBroker(ctx context.Context, dir, name string, interval time.
 	if err := f(l, send); err != nil {
 		return err
 	}
-	n, err := b.Drain(ctx, topic, l.tape)
-	if err != nil {
-		return err
-	}
-	open = false
-	if err := b.Close(); err != nil {
+	n, err := inside.Drain(ctx, e, topic, l.tape)
+	if err := errors.Join(err, producer.Close()); err != nil {
 		return err
 	}
 	return s.judge(l.tape, "send-embedded-"+name, n, dir, o)

@@ -35,9 +35,16 @@ type options struct {
 	keep        string
 	page        string
 	binary      string
+	profile     string
+	quiet       float64
 	short       bool
 	sdk, inside bool
 }
+
+const (
+	serveBareFlag     = "-serve-bare="
+	serveProfiledFlag = "-serve-profiled="
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,9 +57,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	const bare = "-serve-bare=" // this program starts itself as the floor's server
-	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], bare) {
-		return serveBare(ctx, strings.TrimPrefix(os.Args[1], bare))
+	if len(os.Args) == 2 { // this program starts itself as a server
+		for prefix, serve := range map[string]func(context.Context, string) error{serveBareFlag: serveBare, serveProfiledFlag: serveProfiled} {
+			if dir, ok := strings.CutPrefix(os.Args[1], prefix); ok {
+				return serve(ctx, dir)
+			}
+		}
 	}
 	o, err := readFlags()
 	if err != nil {
@@ -67,7 +77,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.print(os.Stdout, o)
+	p := s.page(o, "go run ./scenarios/send "+strings.Join(os.Args[1:], " "))
+	return errors.Join(p.Print(os.Stdout), p.Write(o.page))
 }
 
 func readFlags() (options, error) {
@@ -86,6 +97,8 @@ func readFlags() (options, error) {
 	flag.StringVar(&o.keep, "keep-history", "", "directory that keeps the judged histories")
 	flag.StringVar(&o.page, "page", "", "write the page to this file")
 	flag.StringVar(&o.binary, "keystrand", "", "the keystrand program; built if empty")
+	flag.StringVar(&o.profile, "profile", "", "write a processor profile of the broker to this file; this program then stands in for keystrand serve")
+	flag.Float64Var(&o.quiet, "quiet", 1, "before each run wait, at most two minutes, until others use less than this share of all cores")
 	flag.BoolVar(&o.short, "short", false, "a smoke run of seconds; its figures mean nothing")
 	flag.BoolVar(&o.sdk, "sdk", true, "measure through the official SDK")
 	flag.BoolVar(&o.inside, "embedded", true, "measure in the broker's process")
@@ -161,6 +174,11 @@ func measure(ctx context.Context, dir string, o options) (*session, error) {
 	}
 	if o.inside {
 		if err := s.embeddedRuns(ctx, dir, o); err != nil {
+			return nil, err
+		}
+	}
+	if o.profile != "" {
+		if err := os.Rename(filepath.Join(dir, "serve.prof"), o.profile); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/keystrand/keystrand/bench/internal/inside"
 	"github.com/keystrand/keystrand/bench/internal/machine"
@@ -21,13 +20,11 @@ const sdkTopic = "sends"
 
 // sdkFigures are those of one number of senders.
 type sdkFigures struct {
-	ours, bare         spread.Of // messages per second
-	ratio              spread.Of // one for each pair
-	oursP50, bareP50   spread.Of // milliseconds
-	oursP99, bareP99   spread.Of
-	oursCPU, bareCPU   spread.Of // seconds of the server's process per million messages
-	clientCPU          spread.Of // of this process, against keystrand
-	oursConns, barConn int
+	ours, bare       spread.Of // messages per second
+	ratio            spread.Of // one for each pair
+	oursP50, oursP99 spread.Of // milliseconds
+	oursCPU, bareCPU spread.Of // seconds of the server's process per million messages
+	clientCPU        spread.Of // of this process, against keystrand
 }
 
 // side is a server with the clients that are connected to it.
@@ -66,7 +63,7 @@ func (s *session) throughSDK(ctx context.Context, dir string, o options) (err er
 			if s.sdk[n] == nil {
 				s.sdk[n] = &sdkFigures{}
 			}
-			s.loads.Add(machine.OthersCPU(ctx, 300*time.Millisecond))
+			s.loads.Add(machine.WaitQuiet(ctx, o.quiet))
 			var rates [2]float64
 			for turn := range 2 {
 				which := (pair + turn) % 2
@@ -85,7 +82,8 @@ func (s *session) throughSDK(ctx context.Context, dir string, o options) (err er
 func startSides(ctx context.Context, dir, data string, o options) ([]*side, error) {
 	binary := o.binary
 	var err error
-	if binary == "" {
+	serve := []string{"serve", "--data", data, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--topic", sdkTopic + ":fifo:8", "--log-level", "warn"}
+	if binary == "" && o.profile == "" {
 		if binary, err = process.Build(ctx, dir); err != nil {
 			return nil, err
 		}
@@ -94,14 +92,17 @@ func startSides(ctx context.Context, dir, data string, o options) ([]*side, erro
 	if err != nil {
 		return nil, err
 	}
+	if o.profile != "" {
+		binary, serve = self, []string{serveProfiledFlag + dir}
+	}
 	bodies := workload.NewBodies(o.bytes, o.seed)
 	var sides []*side
 	for i, start := range []struct {
 		name, program string
 		args          []string
 	}{
-		{"keystrand serve", binary, []string{"serve", "--data", data, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--topic", sdkTopic + ":fifo:8", "--log-level", "warn"}},
-		{"bare server", self, []string{"-serve-bare=" + dir}},
+		{"keystrand serve", binary, serve},
+		{"bare server", self, []string{serveBareFlag + dir}},
 	} {
 		server, err := process.Start(ctx, start.program, start.args...)
 		if err != nil {
@@ -125,17 +126,14 @@ func (f *sdkFigures) measure(ctx context.Context, x *side, n int, ours bool, o o
 	// The processor time covers the warm-up too; its messages are as many as the rate says.
 	million := got.rate * (o.warm + o.time).Seconds() / 1e6
 	serverCPU, ownCPU = machine.CPUOf(x.server.PID)-serverCPU, machine.OwnCPU()-ownCPU
-	p50, p99 := float64(got.p50)/1e6, float64(got.p99)/1e6
 	if ours {
 		f.ours.Add(got.rate)
-		f.oursP50.Add(p50)
-		f.oursP99.Add(p99)
+		f.oursP50.Add(float64(got.p50) / 1e6)
+		f.oursP99.Add(float64(got.p99) / 1e6)
 		f.oursCPU.Add(serverCPU.Seconds() / million)
 		f.clientCPU.Add(ownCPU.Seconds() / million)
 	} else {
 		f.bare.Add(got.rate)
-		f.bareP50.Add(p50)
-		f.bareP99.Add(p99)
 		f.bareCPU.Add(serverCPU.Seconds() / million)
 	}
 	return got.rate, nil
@@ -143,12 +141,12 @@ func (f *sdkFigures) measure(ctx context.Context, x *side, n int, ours bool, o o
 
 // readBack opens what keystrand stored, reads all of it, and judges the run.
 func (s *session) readBack(ctx context.Context, data string, to *tape.Tape, o options) (err error) {
-	b, err := inside.Open(ctx, data, 0)
+	e, err := inside.Open(ctx, data, 0)
 	if err != nil {
 		return err
 	}
-	n, err := b.Drain(ctx, sdkTopic, to)
-	if err := errors.Join(err, b.Close()); err != nil {
+	n, err := inside.Drain(ctx, e, sdkTopic, to)
+	if err := errors.Join(err, e.Close()); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	return s.judge(to, "send-sdk", n, data, o)
