@@ -30,7 +30,6 @@ type Machine struct {
 	slots     map[state.StrandKey]*slot
 	ready     heap[*slot] // by head
 	due       heap[*slot] // by time
-	seeking   []*slot
 	unsettled []unsettled
 	marked    int // unsettled[:marked] have a mark
 	settled   int // unsettled[:settled] are durable
@@ -47,11 +46,8 @@ type Machine struct {
 	silence  heap[*client] // by when the client counts as gone
 	attempts map[attemptKey]*attempt
 
-	budget  int  // entries that this step may still read
-	more    bool // the budget ended before the work did
-	full    bool // the alarm about MaxStrands was given
-	retryAt clock.Mono
-	broken  error
+	reader
+	broken  error // why nothing is handed out any more
 	actions Actions
 }
 
@@ -184,8 +180,11 @@ func (m *Machine) Next() (clock.Mono, bool) {
 	if m.silence.len() > 0 {
 		sooner(clock.Mono(m.silence.first()))
 	}
-	if m.retryAt > 0 {
-		sooner(m.retryAt)
+	if m.retryCursor > 0 {
+		sooner(m.retryCursor)
+	}
+	if m.retrySeek > 0 {
+		sooner(m.retrySeek)
 	}
 	return at, ok
 }
