@@ -68,7 +68,7 @@ killed. Then the judge reads all histories, the log and the tables. Exit code 0 
 // newDemoChildCommand is what demo starts this binary as; it is not for people.
 func newDemoChildCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "child", Hidden: true, Args: exactly(),
+		Use: "child", Short: "Run as a child of demo", Hidden: true, Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo.RunChild(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -99,12 +99,20 @@ func (r *run) explainPoison(ctx context.Context) *admin.Explanation {
 	return &e
 }
 
+// unsureSend is a send of the relay whose outcome stayed unknown.
+type unsureSend struct {
+	copyOf
+	t int64
+}
+
 // seen is what the histories tell beside the judge's findings.
 type seen struct {
 	duplicates, gapsOpened, fenced int
 	parked                         map[place]bool // gaps opened: events that waited in the gap buffer
 	earlyParked                    int
-	relayUnsure                    int // sends of the relay that did not come back ok
+	unsure                         []unsureSend
+	copies                         map[copyOf]int
+	sentLater                      map[copyOf]int64 // when a send of it was answered ok last
 }
 
 type place struct {
@@ -114,15 +122,19 @@ type place struct {
 
 // look reads the histories once.
 func look(files []string) (seen, error) {
-	s := seen{parked: map[place]bool{}}
+	s := seen{parked: map[place]bool{}, copies: map[copyOf]int{}, sentLater: map[copyOf]int64{}}
 	_, err := history.Read(files, func(e *history.Event) error {
 		switch e.E {
 		case history.End:
 			s.end(e)
-		case history.SendFail, history.SendInfo:
+		case history.SendInfo:
 			if e.P/history.WorkersPerProcess == relayProcess {
-				s.relayUnsure++
+				s.unsure = append(s.unsure, unsureSend{copyOf{e.Key, e.ID}, e.T})
 			}
+		case history.SendOK:
+			s.sentLater[copyOf{e.Key, e.ID}] = e.T
+		case history.Log:
+			s.copies[copyOf{e.Key, e.ID}]++
 		}
 		return nil
 	})
@@ -151,6 +163,30 @@ func (r *run) proveFromHistory(s seen) {
 	for range s.earlyParked {
 		r.strike(faultEarlyVersion)
 	}
+	for _, what := range []string{faultRequestLost, faultAnswerLost} {
+		r.mu.Lock()
+		at, lost := r.lossAt[what]
+		r.mu.Unlock()
+		if lost && s.struckBy(what, at) {
+			r.strike(what)
+		}
+	}
+}
+
+// struckBy finds, among the sends that became unsure when the proxy lost something, one that the relay sent again. After a
+// lost answer the log holds a copy of both; after a lost request the second is the only one, unless it was duplicated later.
+func (s *seen) struckBy(what string, at int64) bool {
+	const within = int64(10 * time.Second)
+	for _, u := range s.unsure {
+		again := s.sentLater[u.copyOf] > u.t
+		if u.t < at || u.t > at+within || !again {
+			continue
+		}
+		if copies := s.copies[u.copyOf]; what == faultRequestLost && copies >= 1 || copies >= 2 {
+			return true
+		}
+	}
+	return false
 }
 
 // countHealed counts the gaps whose waiting event was applied in the end.

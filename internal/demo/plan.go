@@ -117,8 +117,11 @@ func (r *run) sendDuplicates(ctx context.Context) error {
 		}
 		var order string
 		var version int64
-		err := r.db.QueryRowContext(ctx, `SELECT aggregate, version FROM keystrand_outbox
-			WHERE sent_ns IS NOT NULL AND aggregate <> ? ORDER BY random() LIMIT 1`, r.cast.poison).Scan(&order, &version)
+		err := await(ctx, "a sent event to duplicate", func(ctx context.Context) (bool, error) {
+			err := r.db.QueryRowContext(ctx, `SELECT aggregate, version FROM keystrand_outbox
+				WHERE sent_ns IS NOT NULL AND aggregate <> ? ORDER BY random() LIMIT 1`, r.cast.poison).Scan(&order, &version)
+			return err == nil, err
+		})
 		if err == nil {
 			err = r.rogueSend(ctx, eventOf(order, version, false).Message(topicName))
 		}
@@ -154,8 +157,12 @@ func (r *run) loseOne(ctx context.Context, l loss, what string) error {
 	defer timer.Stop()
 	select {
 	case <-r.relayProxy.lost:
-		r.strike(what)
-		return nil
+		r.mu.Lock()
+		r.lossAt[what] = history.Now()
+		r.mu.Unlock()
+		sent := r.live().Sent
+		// What the loss did to the relay is proved from the history; here it is over when the relay sends again.
+		return await(ctx, "the relay to send again", func(context.Context) (bool, error) { return r.live().Sent > sent, nil })
 	case <-timer.C:
 		return fmt.Errorf("%s: no send came by in %v", what, plannedPatience)
 	case <-ctx.Done():

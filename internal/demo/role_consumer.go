@@ -108,7 +108,7 @@ func (a *applier) handle(ctx context.Context, d keystrand.Delivery) error {
 	a.gate.RLock()
 	result, err := a.inbox.Apply(ctx, d, func(ctx context.Context, tx *sql.Tx, e keystrand.Event) error { return a.apply(ctx, tx, d, e) })
 	a.gate.RUnlock()
-	outcome, text := a.tally(result, err)
+	outcome, text := a.tally(result, err, errors.Is(context.Cause(ctx), keystrand.ErrSuperseded))
 	a.worker.EndAs(told, outcome, text)
 	if stopped {
 		return errors.Join(err, a.tell(note{Kind: "outcome", Hold: held, Text: outcome}))
@@ -116,8 +116,9 @@ func (a *applier) handle(ctx context.Context, d keystrand.Delivery) error {
 	return err
 }
 
-// tally counts an outcome and names it for the history.
-func (a *applier) tally(result inbox.Result, err error) (outcome, text string) {
+// tally counts an outcome and names it for the history. lost: the consumer had ended the handler's context, since the
+// broker said that the lease is gone; nothing was tried then, so nothing was refused.
+func (a *applier) tally(result inbox.Result, err error, lost bool) (outcome, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	outcome = string(result.Outcome)
@@ -125,6 +126,8 @@ func (a *applier) tally(result inbox.Result, err error) (outcome, text string) {
 	case err != nil && errors.Is(err, keystrand.ErrSuperseded):
 		outcome = string(inbox.Superseded)
 		a.count.Fenced++
+	case err != nil && lost:
+		outcome = "lease lost"
 	case err != nil:
 		outcome = "failed"
 		a.count.Failed++

@@ -47,6 +47,7 @@ type run struct {
 	started   map[string]int
 	stats     map[*process]stats
 	strikes   map[string]int
+	lossAt    map[string]int64 // when the proxy lost a request or an answer, on the history's clock
 	problems  []string
 	rogues    []rogueCopy
 }
@@ -80,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r := &run{options: o, dir: dir, cast: castOf(o), progress: newProgress(o), holds: make(chan heldBy, 64), outcomes: make(chan note, 64),
-		started: map[string]int{}, stats: map[*process]stats{}, strikes: map[string]int{}}
+		started: map[string]int{}, stats: map[*process]stats{}, strikes: map[string]int{}, lossAt: map[string]int64{}}
 	result, err := r.play(ctx)
 	return result, errors.Join(err, remove())
 }

@@ -145,12 +145,12 @@ func (r *run) moving(ctx context.Context) (string, error) {
 	if err != nil {
 		return "the broker's answer", err
 	}
-	parked := int64(0)
+	parked, waiting := int64(0), int64(0)
 	if r.cast.poison != "" {
-		parked = 1
+		parked, waiting = 1, int64(len(steps)-poisonVersion+1)
 	}
 	for _, s := range standing {
-		if s.Topic == topicName && s.Cursor == s.Messages && s.Ready+s.Leased+s.BackingOff == 0 && s.Parked == parked {
+		if s.Topic == topicName && s.Cursor == s.Messages && s.Parked == parked && s.Unfinished == waiting {
 			return "", nil
 		}
 	}
