@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // The judge's own tests: a clean history of two topics is generated, exactly one change is made, and the named check and
@@ -248,19 +249,29 @@ func (s *script) readBack() {
 }
 
 // stamp gives times by place in the list and writes one file per process.
-func judgeEvents(t testing.TB, events []Event) *Report { return judgeEventsSince(t, events, nil) }
+func judgeEvents(t testing.TB, events []Event) *Report { return judgeStamped(t, events, stamps{}) }
 
-// judgeEventsSince gives for some hand-outs the place in the list before which their call began.
-func judgeEventsSince(t testing.TB, events []Event, since map[int]int) *Report {
+// stamps are exceptions: the place in the list before which the call of some hand-outs began, and the place from which
+// everything is that much later.
+type stamps struct {
+	since    map[int]int
+	laterAt  int
+	laterFor time.Duration
+}
+
+func judgeStamped(t testing.TB, events []Event, s stamps) *Report {
 	t.Helper()
 	dir := t.TempDir()
 	content := map[uint32][]byte{}
 	for i := range events {
 		e := events[i]
 		e.T = int64(i+1) * 1000
+		if s.laterFor > 0 && i >= s.laterAt {
+			e.T += int64(s.laterFor)
+		}
 		if e.E == Recv {
 			e.Since = e.T - 500
-			if from, ok := since[i]; ok {
+			if from, ok := s.since[i]; ok {
 				e.Since = int64(from+1)*1000 - 500
 			}
 		}

@@ -2,8 +2,11 @@ package history
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 func text(t testing.TB, r *Report) string {
@@ -253,4 +256,64 @@ func recount(h []Event) []Event {
 		rows[h[i].E.String()]++
 	}
 	return h
+}
+
+func TestACaseIsShownWithItsLinesAndAPicture(t *testing.T) {
+	t.Parallel()
+	h := cleanHistory()
+	h[find(t, h, AckFail, "plain", "again", ID{1, 2}, 1)].E = AckOK
+	page := text(t, judgeEvents(t, h))
+	for _, want := range []string{"V10 fencing: 1 violations", `key "again"`, "> {", `"e":"ack.ok"`, "try 2", "process 4", "verdict: fail"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report lacks %q:\n%s", want, page)
+		}
+	}
+	if strings.Index(page, "V10 fencing: 1") > strings.Index(page, "V1   lost") {
+		t.Error("errors do not stand first")
+	}
+}
+
+func TestSlowRecoveryAfterTheLastFaultFails(t *testing.T) {
+	t.Parallel()
+	h := cleanHistory()
+	answer := find(t, h, SendOK, "orders", "o4", ID{0, 1}, 1) // of the first send after the last fault
+	if r := judgeStamped(t, h, stamps{laterAt: answer, laterFor: recoveryBound - time.Second}); len(r.Violations) > 0 {
+		t.Errorf("within the bound: %v", r.Violations)
+	}
+	if r := judgeStamped(t, h, stamps{laterAt: answer, laterFor: recoveryBound + time.Second}); !slices.Equal(r.Violations, []string{"V17"}) {
+		t.Errorf("over the bound: got %v, want V17", r.Violations)
+	}
+	if r := judgeStamped(t, h, stamps{laterAt: answer - 1, laterFor: recoveryBound + time.Second}); len(r.Violations) > 0 {
+		t.Errorf("when nobody tried to send for so long: got %v, want none", r.Violations)
+	}
+}
+
+func TestNothingMayBeHandedOutBeforeItIsDurable(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		var traced []Event
+		done := map[string]bool{}
+		for _, e := range cleanHistory() {
+			sync := e
+			sync.E, sync.P = Durable, 9*WorkersPerProcess
+			place := fmt.Sprint(e.Topic, e.Offset)
+			if e.E != Recv || done[place] {
+				traced = append(traced, e)
+				continue
+			}
+			done[place] = true
+			if late {
+				traced = append(traced, e, sync)
+			} else {
+				traced = append(traced, sync, e)
+			}
+		}
+		var want []string
+		if late {
+			want = []string{"V11"}
+		}
+		if r := judgeEvents(t, traced); strings.Join(r.Violations, " ") != strings.Join(want, " ") {
+			t.Errorf("durable late: %v: got %v, want %v\n%s", late, r.Violations, want, text(t, r))
+		}
+	}
 }

@@ -40,7 +40,7 @@ type judge struct {
 	joined         map[readerOf]bool // who has inbox rows
 	brokenVersions map[*key]bool
 
-	lastFaultEnd, firstOKAfterFaults, lastSendOK, lastAck int64
+	lastFaultEnd, firstTryAfterFaults, firstOKAfterFaults, lastAck int64
 }
 
 // readerOf is a consumer group on a topic.
@@ -140,8 +140,8 @@ func (j *judge) end() {
 			j.add(V19, &Event{N: w.wanted[name]}, nil, "mark %q was never reached: the run did not meet what it is meant to show", name)
 		}
 	}
-	if wait := j.firstOKAfterFaults - j.lastFaultEnd; j.lastFaultEnd > 0 && j.firstOKAfterFaults > 0 && wait > int64(recoveryBound) {
-		j.add(V17, &Event{T: j.lastFaultEnd}, nil, "the first send after the last fault was answered ok after %v", time.Duration(wait))
+	if wait := j.firstOKAfterFaults - j.firstTryAfterFaults; j.lastFaultEnd > 0 && j.firstOKAfterFaults > 0 && wait > int64(recoveryBound) {
+		j.add(V17, &Event{T: j.lastFaultEnd}, nil, "sends after the last fault were answered ok only after %v", time.Duration(wait))
 	}
 }
 

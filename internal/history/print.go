@@ -52,6 +52,12 @@ func (p *printer) cases(c CheckReport) {
 			p.line("      %s", l)
 		}
 	}
+	for _, picture := range c.Pictures {
+		p.line("")
+		for _, l := range picture.lines() {
+			p.line("  %s", l)
+		}
+	}
 }
 
 func orNone(s string) string {

@@ -44,9 +44,12 @@ func (j *judge) progress(e *Event) {
 				f.ok = e.T
 			}
 		}
-		j.lastSendOK = e.T
-		if j.firstOKAfterFaults == 0 && e.T > j.lastFaultEnd {
+		if j.firstOKAfterFaults == 0 && j.firstTryAfterFaults != 0 {
 			j.firstOKAfterFaults = e.T
+		}
+	case SendInv:
+		if j.firstTryAfterFaults == 0 && e.T > j.lastFaultEnd {
+			j.firstTryAfterFaults = e.T // nobody may have wanted to send for a while
 		}
 	case SendFail, SendInfo:
 		for _, f := range j.truth.faults {

@@ -208,7 +208,7 @@ func TestAHandOutNotedLateIsNoViolation(t *testing.T) {
 	}
 	j := find(t, h, AckOK, "plain", "a", ID{1, 4}, 1)
 	h = after(h, j, late)
-	r := judgeEventsSince(t, h, map[int]int{j + 1: i - 1})
+	r := judgeStamped(t, h, stamps{since: map[int]int{j + 1: i - 1}})
 	if r.Verdict != Pass || r.Summary.SeenLate != 1 {
 		t.Errorf("got %s, %d seen late, want pass, 1\n%s", r.Verdict, r.Summary.SeenLate, text(t, r))
 	}

@@ -27,6 +27,8 @@ type CheckReport struct {
 	Verdict Verdict `json:"verdict"`
 	Count   int     `json:"count"`
 	Cases   []Case  `json:"cases,omitempty"`
+	// Pictures are of the first keys among the cases.
+	Pictures []Picture `json:"pictures,omitempty"`
 }
 
 // Case is one violation.
@@ -179,8 +181,12 @@ func (j *judge) surroundings(files []string) error {
 	if len(wishes) == 0 {
 		return nil
 	}
+	pictures := j.wantedPictures()
 	processes := map[uint32]*Event{}
 	_, err := Read(files, func(e *Event) error {
+		for _, p := range pictures {
+			p.take(e)
+		}
 		for _, w := range wishes {
 			sameKey := e.Key == w.c.Key && e.Topic == w.c.Topic
 			switch {
@@ -209,7 +215,35 @@ func (j *judge) surroundings(files []string) error {
 		*last = *e
 		return nil
 	})
+	for c := V1; c < checkCount; c++ {
+		drawn := map[string]bool{}
+		for _, x := range j.checks[c].Cases {
+			if p := pictures[x.Topic+"\x00"+x.Key]; p != nil && !drawn[x.Key] && len(drawn) < picturesPerCheck && len(p.bars) > 0 {
+				drawn[x.Key] = true
+				j.checks[c].Pictures = append(j.checks[c].Pictures, p.picture(j.truth.faults, j.truth.lastT))
+			}
+		}
+	}
 	return err
+}
+
+// wantedPictures makes a collector for each key that a picture may be drawn of.
+func (j *judge) wantedPictures() map[string]*collector {
+	out := map[string]*collector{}
+	for c := V1; c < checkCount; c++ {
+		keys := map[string]bool{}
+		for _, x := range j.checks[c].Cases {
+			name := x.Topic + "\x00" + x.Key
+			if x.Key == "" || len(keys) >= picturesPerCheck && !keys[name] {
+				continue
+			}
+			keys[name] = true
+			if out[name] == nil {
+				out[name] = &collector{topic: x.Topic, key: x.Key, around: x.T, open: map[uint64]int{}}
+			}
+		}
+	}
+	return out
 }
 
 func lineOf(e *Event) string {
