@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/dialect"
@@ -419,5 +420,45 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := inbox.New(db, sqlite.Dialect, o); !errors.Is(err, keystrand.ErrRejected) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// S07: another process holds the writer's place for longer than the busy timeout; the transaction is run again.
+func TestBusyDatabaseIsRetriedFromTheStart(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "receiver.db")
+	db, err := sqlite.OpenWith(name, sqlite.Options{BusyTimeout: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	other, err := sqlite.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := sqlite.Dialect.Migrate(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := sqlite.Begin(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newInbox(t, db, sqlite.Dialect, inbox.Options{Retries: 1000})
+	freed := time.AfterFunc(150*time.Millisecond, func() { _ = holder.Rollback() })
+	defer freed.Stop()
+	began := time.Now()
+	r, err := b.ApplyEvent(t.Context(), event("a", 1), token(1), nil)
+	if err != nil || r.Outcome != inbox.Applied || time.Since(began) < 100*time.Millisecond {
+		t.Errorf("%v, %v, after %v", r, err, time.Since(began))
+	}
+	strict := newInbox(t, db, sqlite.Dialect, inbox.Options{Retries: 1})
+	again, err := sqlite.Begin(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Rollback() }()
+	if _, err := strict.ApplyEvent(t.Context(), event("a", 2), token(1), nil); !errors.Is(err, keystrand.ErrRetryLater) {
+		t.Errorf("after its retries: %v", err)
 	}
 }

@@ -30,6 +30,7 @@ type jobResult struct {
 	give             []int
 	slots            []dialect.Slot
 	rows             []dialect.OutboxEvent
+	markErr          error // the stamps are not written; what else was asked is
 	err              error
 }
 
@@ -45,17 +46,18 @@ func (r *relayRun) database(context.Context) error {
 
 func (r *relayRun) perform(res *jobResult) error {
 	ctx := res.ctx
-	if len(res.marks) > 0 {
-		n, err := r.dialect.MarkSent(ctx, r.db, res.marks, r.options.Clock.Wall().UnixNano())
-		if err != nil {
+	if res.beat {
+		if err := r.survey(ctx, res); err != nil {
 			res.unmarked = res.marks
 			return err
 		}
-		res.marked, res.lost = res.marks, n < len(res.marks)
 	}
-	if res.beat {
-		if err := r.survey(ctx, res); err != nil {
-			return err
+	if len(res.marks) > 0 {
+		n, err := r.dialect.MarkSent(ctx, r.db, res.marks, r.options.Clock.Wall().UnixNano())
+		if err != nil {
+			res.unmarked, res.markErr = res.marks, err
+		} else {
+			res.marked, res.lost = res.marks, n < len(res.marks)
 		}
 	}
 	var err error

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -131,14 +132,14 @@ func (r *relayRun) startJob(ctx context.Context, now clock.Mono) {
 
 func (r *relayRun) jobReturned(ctx context.Context, res jobResult) {
 	r.busy = false
-	if res.err != nil {
-		r.lines.marks = append(r.lines.marks, res.unmarked...)
+	r.lines.marks = append(res.unmarked, r.lines.marks...) // the stamps of a group stay in order
+	if err := cmp.Or(res.err, res.markErr); err != nil {
 		r.wait = r.options.Clock.Mono() + r.options.Poll
-		if res.beat {
+		if res.err != nil && res.beat {
 			r.nextAt = 0
 		}
-		if f := r.options.Events.Fault; f != nil && ctx.Err() == nil {
-			f(res.err)
+		if ctx.Err() == nil {
+			r.fault(err)
 		}
 	}
 	r.lines.marked(res.marked)

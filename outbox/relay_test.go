@@ -319,3 +319,39 @@ func TestLostStampsRepeatNothingAndLoseNothing(t *testing.T) {
 		t.Errorf("%d messages for 50 rows, although the relay never stopped", len(e.log))
 	}
 }
+
+// deaf is a dialect that writes no stamps: a relay on it dies, in effect, between every send and its stamp.
+type deaf struct{ dialect.Dialect }
+
+func (deaf) MarkSent(context.Context, *sql.DB, []dialect.Sent, int64) (int, error) {
+	return 0, keystrand.ErrRetryLater
+}
+
+func TestRelayThatDiesBeforeStampingRepeatsUnderTheSameIDs(t *testing.T) { // S17, P03
+	t.Parallel()
+	db, e := open(t), newEngine()
+	for n := range 40 {
+		add(t, db, event(fmt.Sprintf("order-%d", n%4), fmt.Sprintf("e-%d", n)))
+	}
+	first, err := outbox.NewRelay(db, deaf{sqlite.Dialect}, e, outbox.RelayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := task.NewGroup(t.Context())
+	g.Go("first", first.Run)
+	e.waitFor(t, 40)
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	second, stop := start(t, db, e, outbox.RelayOptions{})
+	for n := int64(1); n > 0; {
+		if n, err = second.Pending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	e.checkOrder(t)
+	if len(e.ids) != 40 || len(e.log) != 80 {
+		t.Errorf("%d messages under %d IDs, want each of 40 twice", len(e.log), len(e.ids))
+	}
+}

@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -11,11 +10,13 @@ import (
 	v2 "github.com/apache/rocketmq-clients/golang/v5/protocol/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/keystrand/keystrand"
 )
@@ -170,7 +171,7 @@ func (r *Remote) Guarantees() keystrand.Guarantees {
 
 // Close ends the connection and every call that is out. Safe twice.
 func (r *Remote) Close() error {
-	if err := r.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+	if err := r.conn.Close(); err != nil && status.Code(err) != codes.Canceled { // canceled: it was closed before
 		return fmt.Errorf("close the connection to %s: %w", trimScheme(r.conn.Target()), err)
 	}
 	return nil

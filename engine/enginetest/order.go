@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -44,18 +45,17 @@ func order(t *testing.T, w *world) {
 	w.send(each, names...)
 	var mu sync.Mutex
 	next, open, left := map[string]int{}, map[string]bool{}, groups*each
+	ctx, done := context.WithTimeout(t.Context(), 2*limit)
+	defer done()
 	var wait sync.WaitGroup
 	for range 3 {
 		c := w.consumer(limit)
 		wait.Go(func() {
 			for {
-				mu.Lock()
-				done := left == 0
-				mu.Unlock()
-				if done {
+				batch, err := c.Receive(ctx, 8)
+				if ctx.Err() != nil {
 					return
 				}
-				batch, err := c.Receive(t.Context(), 8)
 				if err != nil {
 					t.Error(err)
 					return
@@ -69,24 +69,28 @@ func order(t *testing.T, w *world) {
 					open[d.MessageGroup] = true
 				}
 				mu.Unlock()
+				<-time.After(time.Millisecond) // time for another consumer to get what it must not
 				mu.Lock()
 				for _, d := range batch {
 					open[d.MessageGroup] = false
 				}
-				left -= len(batch)
-				last := left == 0
 				mu.Unlock()
 				if err := c.Ack(t.Context(), batch...); err != nil {
 					t.Error(err)
 					return
 				}
-				if last { // the others wait for nothing
-					w.send(1, "end1", "end2", "end3")
+				mu.Lock()
+				if left -= len(batch); left <= 0 {
+					done()
 				}
+				mu.Unlock()
 			}
 		})
 	}
 	wait.Wait()
+	if left != 0 {
+		t.Errorf("%d messages did not come", left)
+	}
 }
 
 func oneAtATime(t *testing.T, w *world) {
