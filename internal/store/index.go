@@ -56,8 +56,8 @@ type indexLimits struct {
 	inlinePairs int // up to so many are written into the manifest instead, so that a small index has no runs
 }
 
-// 1 MiB of entries, and two lots of pairs of about 3 MiB.
-var defaultIndexLimits = indexLimits{pages: 256, memPairs: 1 << 16, inlinePairs: 1 << 12}
+// 2 MiB of entries, so that ten thousand groups in turn stay in memory, and two lots of pairs of about 3 MiB.
+var defaultIndexLimits = indexLimits{pages: 512, memPairs: 1 << 16, inlinePairs: 1 << 12}
 
 // queueBlock is how many offsets of a queue share one pair of the table; a look-up walks at most so many links.
 const queueBlock = 64

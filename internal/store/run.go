@@ -77,7 +77,6 @@ type run struct {
 	seed   uint32
 	fences []uint64
 	file   vfs.File
-	kept   bool // the manifest on disk names it
 }
 
 func runName(id uint64) string { return fmt.Sprintf("%016x%s", id, runExt) }
