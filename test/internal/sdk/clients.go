@@ -40,27 +40,23 @@ func NewSimpleConsumer(t testing.TB, addr, group, topic string) rmq.SimpleConsum
 	return c
 }
 
-// PushOptions of NewPushConsumer.
+// PushOptions of StartPushConsumer.
 type PushOptions struct {
 	Threads     int32
 	Accelerator bool
 	Handle      func(*rmq.MessageView) rmq.ConsumerResult
 }
 
-// NewPushConsumer starts the official PushConsumer; the caller stops it, since its stop waits for the handlers.
-func NewPushConsumer(t testing.TB, addr, group, topic string, o PushOptions) rmq.PushConsumer {
-	t.Helper()
+// StartPushConsumer starts the official PushConsumer; the caller stops it, since its stop waits for its receives.
+func StartPushConsumer(addr, group, topic string, o PushOptions) (rmq.PushConsumer, error) {
 	c, err := rmq.NewPushConsumer(config(addr, group),
 		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
 		rmq.WithPushConsumptionThreadCount(o.Threads), rmq.WithPushEnableFifoConsumeAccelerator(o.Accelerator),
 		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: o.Handle}))
-	if err == nil {
-		err = c.Start()
-	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return c
+	return c, c.Start()
 }
 
 func started(t testing.TB, c interface {
