@@ -50,7 +50,6 @@ type run struct {
 	handles []Handle
 	counts  map[string]int
 	seen    int // world answers taken
-	unclean bool
 }
 
 func newRun(t *rapid.T) *run {

@@ -40,7 +40,6 @@ func (s *Server) newTransport() (*grpc.Server, error) {
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(connectionWindowBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.NumStreamWorkers(128),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingEvery, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.IdleTimeout, Time: pingAfter, Timeout: pingTimeout}),
