@@ -78,7 +78,8 @@ func dsnOf(name string) (string, error) {
 }
 
 // prepareFile switches the file to WAL, which stays with the file, and fails early when it is no database. The switch
-// needs the file for itself for a moment, and SQLite does not wait for that: it is tried until the busy timeout is over.
+// needs the file for itself for a moment, and SQLite does not wait for that: it is tried until the busy timeout is over,
+// which is the bound here, since Open takes no context, as sql.Open takes none.
 func prepareFile(db *sql.DB, o Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), o.BusyTimeout)
 	defer cancel()
