@@ -92,7 +92,7 @@ func niceStep(most float64) float64 {
 		return 1
 	}
 	step := math.Pow(10, math.Floor(math.Log10(most)))
-	for _, part := range []float64{0.1, 0.2, 0.25, 0.5, 1} {
+	for _, part := range []float64{0.1, 0.2, 0.25, 0.5, 1, 2} {
 		if most/(step*part) <= 8 {
 			return step * part
 		}

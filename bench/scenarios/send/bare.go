@@ -55,7 +55,7 @@ func serveBare(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	s := &bareServer{file: file, wake: make(chan struct{}, 1), batch: make(chan struct{})}
-	transport := grpc.NewServer(grpc.SharedWriteBuffer(true), grpc.NumStreamWorkers(128), grpc.InitialWindowSize(256<<10), grpc.InitialConnWindowSize(1<<20))
+	transport := grpc.NewServer(grpc.NumStreamWorkers(128), grpc.InitialWindowSize(256<<10), grpc.InitialConnWindowSize(1<<20))
 	v2.RegisterMessagingServiceServer(transport, s)
 	group := task.NewGroup(ctx)
 	group.Go("flush", s.flush)
