@@ -83,8 +83,8 @@ test: ## every test that needs no service, with the race detector: under 5 minut
 race: test ## the same as test
 
 .PHONY: sim-crash
-sim-crash: ## a crash at every file operation of a script and of its recovery; prints the numbers
-	CRASH_STRIDE=1 $(GO) test -count=1 -v -timeout 20m -run 'Crash|Caught' ./internal/store ./internal/sequencer
+sim-crash: ## a crash at every file operation of a script, and during recovery; prints the numbers
+	CRASH_STRIDE=1 KEYSTRAND_CRASH_ALL=1 $(GO) test -count=1 -v -timeout 40m -run 'Crash' ./internal/vfs ./internal/store ./internal/state ./internal/sequencer
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME
