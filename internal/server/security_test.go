@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -130,7 +131,7 @@ func TestSEC47ConnectionsAreBounded(t *testing.T) {
 	one, two := e.dial(t, "one"), e.dial(t, "two")
 	one.heartbeat(t, v2.ClientType_PRODUCER, "")
 	two.heartbeat(t, v2.ClientType_PRODUCER, "")
-	if n, err := io.Copy(io.Discard, e.dialTCP(t)); n != 0 || errors.Is(err, context.DeadlineExceeded) {
+	if n, err := io.Copy(io.Discard, e.dialTCP(t)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("third: %d bytes, %v", n, err)
 	}
 	if got := e.server.Stats(); got.Refused != 1 || got.Connections != 2 {
