@@ -177,6 +177,58 @@ func TestASegmentThatCannotBeMadeRefusesBatchesAndNothingElse(t *testing.T) {
 	}
 }
 
+// D19: a life ends between a segment's rename and the sync of the directory. The next life sees the name, uses the segment,
+// and must not lose it with the power.
+func TestANameThatWasNotDurableInTheLifeBeforeIsMadeSo(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashFS()
+	faults := vfs.NewFaults(disk, nil)
+	l := openLog(t, faults, "d", small)
+	faults.SetRules(vfs.MustParseRules("syncdir d * EIO"))
+	var s script
+	var err error
+	for err == nil {
+		err = s.append(l, true)
+	}
+	n := s.durable
+	must(t, l.Abandon())
+	l = openLog(t, disk, "d", small) // the same system: it still sees the name
+	next := script{batches: s.batches[:n:n], places: s.places[:n:n]}
+	next.run(t, l, 10, true)
+	if l.Report().Segments != 2 || l.Appended().segment() < 2 {
+		t.Fatalf("got %d segments at the start and the end %v, want the second segment found and used", l.Report().Segments, l.Appended())
+	}
+	image := disk.Crash(0, 1)
+	must(t, l.Abandon())
+	if got := afterCrash(t, image, n+10, next.batches); got != n+10 {
+		t.Errorf("got %d batches, want %d", got, n+10)
+	}
+}
+
+// Whoever waits when the log is closed or abandoned is told, and an abandoned log is not a clean one.
+func TestAnAbandonedLogIsRecoveredAsAfterACrash(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashFS()
+	l := openLog(t, disk, "d", small)
+	var s script
+	s.run(t, l, 3, true)
+	waiting := make(chan error)
+	go func() { waiting <- l.WaitDurable(context.Background(), l.Appended()+8) }()
+	must(t, l.Abandon())
+	must(t, l.Close())
+	if err := <-waiting; !errors.Is(err, keystrand.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+	l = openLog(t, disk, "d", small)
+	defer closeLog(t, l)
+	if l.Clean() {
+		t.Error("got a clean start")
+	}
+	if _, err := checkPrefix(replayAll(t, l, 0), 3, s.batches); err != nil {
+		t.Error(err)
+	}
+}
+
 // The flusher starts the next sync when the last returned, with everything appended meanwhile: one held sync, one more.
 func TestOneSyncCoversAllThatWasAppendedDuringTheLast(t *testing.T) {
 	t.Parallel()
@@ -327,6 +379,12 @@ func TestOldSegmentsAreClosedAndOpenedWhenRead(t *testing.T) {
 	if l.segs.open > maxIdleSegments+3 {
 		t.Errorf("got %d open files, want at most %d", l.segs.open, maxIdleSegments+3)
 	}
+	image := l.disk.(*vfs.CrashFS).Crash(0, 1)
+	again := openLog(t, image, "d", small)
+	if again.segs.open > maxIdleSegments+3 {
+		t.Errorf("after a start: got %d open files, want at most %d", again.segs.open, maxIdleSegments+3)
+	}
+	closeLog(t, again)
 	if got := replayAll(t, l, s.places[390]); got[0] != s.batches[390][0] {
 		t.Errorf("got %q, want the replay to begin at batch 390", got[0])
 	}

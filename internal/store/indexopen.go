@@ -155,12 +155,20 @@ func (x *Index) removeOthers(runs []uint64) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		keep := name == manifestName || name == entriesName || slices.ContainsFunc(runs, func(id uint64) bool { return name == runName(id) })
-		if !keep && (strings.HasSuffix(name, runExt) || strings.HasSuffix(name, ".tmp")) {
-			if err := x.disk.Remove(x.dir + "/" + name); err != nil {
-				return err
-			}
+	others := slices.DeleteFunc(names, func(name string) bool {
+		kept := slices.ContainsFunc(runs, func(id uint64) bool { return name == runName(id) })
+		return kept || !strings.HasSuffix(name, runExt) && !strings.HasSuffix(name, ".tmp")
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	// The manifest that is seen need not be durable yet: the one before it may need these runs.
+	if err := x.disk.SyncDir(x.dir); err != nil {
+		return err
+	}
+	for _, name := range others {
+		if err := x.disk.Remove(x.dir + "/" + name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -46,8 +46,8 @@ type Log struct {
 	flushWake chan struct{} // holds one wake-up for the flusher
 	waits     waits
 
-	closeOnce sync.Once
-	closeErr  error
+	endOnce sync.Once
+	endErr  error
 }
 
 // RecoveryReport says what Open found.
@@ -218,21 +218,25 @@ func (l *Log) WaitDurable(ctx context.Context, end Position) error {
 
 // Close syncs, marks the stop as clean unless the log failed, ends its goroutines and gives the lock back. It is safe
 // twice and returns the first call's error.
-func (l *Log) Close() error {
-	l.closeOnce.Do(func() { l.closeErr = l.close() })
-	return l.closeErr
-}
+func (l *Log) Close() error { return l.end(true) }
 
-func (l *Log) close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	err := l.tasks.Stop() // the flusher syncs once more before it ends
-	if l.waits.err() == nil {
-		err = errors.Join(err, l.markClean())
-	}
-	l.waits.fail(keystrand.ErrClosed)
-	return errors.Join(err, l.marks.close(), l.segs.close(), l.lock.Unlock())
+// Abandon is Close without the mark: the owner's open failed after the log's, and the next start must recover as after a
+// crash. Of Close and Abandon the first counts.
+func (l *Log) Abandon() error { return l.end(false) }
+
+func (l *Log) end(clean bool) error {
+	l.endOnce.Do(func() {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		err := l.tasks.Stop() // the flusher syncs once more before it ends
+		if clean && l.waits.err() == nil {
+			err = errors.Join(err, l.markClean())
+		}
+		l.waits.fail(keystrand.ErrClosed)
+		l.endErr = errors.Join(err, l.marks.close(), l.segs.close(), l.lock.Unlock())
+	})
+	return l.endErr
 }
 
 // markClean appends the clean record, whose durable mark covers all records before it.

@@ -89,8 +89,16 @@ func (l *Log) recover() error {
 		if err := l.disk.Remove(l.dir + "/" + name); err != nil {
 			return err
 		}
+		l.report.Problems = append(l.report.Problems, name+" was half made when the log stopped: removed")
+	}
+	if number == 0 && !l.meta.isFresh {
+		l.report.Problems = append(l.report.Problems, "the file "+markName+" held no mark: only the records told what was durable")
 	}
 	if l.marks, err = openMarks(l.disk, l.dir, l.seed, number); err != nil {
+		return err
+	}
+	// A name that is seen need not be durable: the life before may have ended between a rename and its sync.
+	if err := l.disk.SyncDir(l.dir); err != nil {
 		return err
 	}
 	if len(ids) == 0 {
@@ -151,10 +159,11 @@ func (l *Log) scan(ids []uint32, mark Position) (*judge, error) {
 		l.report.End = at(1, segmentStart)
 		return &judge{end: l.report.End}, nil
 	}
+	first := max(mark.segment(), 1)
+	l.segs.pin(first)
 	if err := l.openSegments(ids); err != nil {
 		return nil, err
 	}
-	first := max(mark.segment(), 1)
 	j := &judge{known: mark, end: at(first, segmentStart)}
 	for id := first; int(id) <= len(ids); id++ {
 		if err := l.scanSegment(id, j); err != nil {
