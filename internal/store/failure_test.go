@@ -192,16 +192,17 @@ func TestANameThatWasNotDurableInTheLifeBeforeIsMadeSo(t *testing.T) {
 	}
 	n := s.durable
 	must(t, l.Abandon())
-	l = openLog(t, disk, "d", small) // the same system: it still sees the name
+	faults.SetRules(vfs.MustParseRules("create *.tmp * EMFILE")) // no further segment, whose name would be synced
+	l = openLog(t, faults, "d", small)                           // the same system: it still sees the name
 	next := script{batches: s.batches[:n:n], places: s.places[:n:n]}
-	next.run(t, l, 10, true)
+	next.run(t, l, 4, true)
 	if l.Report().Segments != 2 || l.Appended().segment() < 2 {
 		t.Fatalf("got %d segments at the start and the end %v, want the second segment found and used", l.Report().Segments, l.Appended())
 	}
 	image := disk.Crash(0, 1)
 	must(t, l.Abandon())
-	if got := afterCrash(t, image, n+10, next.batches); got != n+10 {
-		t.Errorf("got %d batches, want %d", got, n+10)
+	if got := afterCrash(t, image, n+4, next.batches); got != n+4 {
+		t.Errorf("got %d batches, want %d", got, n+4)
 	}
 }
 
