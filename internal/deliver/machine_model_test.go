@@ -19,25 +19,34 @@ import (
 // faults stop and everything must drain.
 func TestMachineDoesWhatThePlainModelSays(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		r := newRun(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"send":        r.send,
-			"receive":     r.receive,
-			"cancel":      r.cancel,
-			"ack":         r.ack,
-			"fail":        r.fail,
-			"change":      r.change,
-			"undelivered": r.undelivered,
-			"client":      r.clients,
-			"operator":    r.operator,
-			"wait":        r.wait,
-			"sync":        func(*rapid.T) { r.sync() },
-			"restart":     r.restart,
-			"":            r.check,
-		})
-		r.drain()
+	lives := 5
+	if testing.Short() {
+		lives = 1
+	}
+	for range lives {
+		rapid.Check(t, live)
+	}
+}
+
+// live is one random life and its end.
+func live(t *rapid.T) {
+	r := newRun(t)
+	t.Repeat(map[string]func(*rapid.T){
+		"send":        r.send,
+		"receive":     r.receive,
+		"cancel":      r.cancel,
+		"ack":         r.ack,
+		"fail":        r.fail,
+		"change":      r.change,
+		"undelivered": r.undelivered,
+		"client":      r.clients,
+		"operator":    r.operator,
+		"wait":        r.wait,
+		"sync":        func(*rapid.T) { r.sync() },
+		"restart":     r.restart,
+		"":            r.check,
 	})
+	r.drain()
 }
 
 // run is one random life of machine and model.

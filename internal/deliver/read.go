@@ -59,8 +59,9 @@ func (m *Machine) arrive(s *state.Strand) {
 		x = &slot{key: s.Key, readyAt: -1, dueAt: -1}
 		m.slots[s.Key] = x
 	}
-	x.strand = s
+	m.counts[statusOf(x.strand)]--
 	m.counts[s.Status]++
+	x.strand = s
 	if fresh {
 		m.hold(x)
 	}

@@ -711,6 +711,64 @@ func TestUnreadableEntryStopsItsStrandOnly(t *testing.T) {
 	}
 }
 
+// TestStrandOpensOnlyWhenWhatClosedItIsDurable closes one strand in each way, syncs what came before that, and then itself.
+func TestStrandOpensOnlyWhenWhatClosedItIsDurable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		close func(w *world)
+		next  string
+	}{
+		"ack":         {func(w *world) { w.mustAck("A1") }, "A2"},
+		"fail":        {func(w *world) { w.fail("A1", "boom", 0) }, "A1"},
+		"undelivered": {func(w *world) { w.undelivered("A1") }, "A1"},
+		"change to 0": {func(w *world) { w.change("A1", 0) }, "A1"},
+		"lease end":   {func(w *world) { w.advance(30 * time.Second) }, "A1"},
+		"client gone": {func(w *world) { w.gone("c", 0) }, "A1"},
+		"park and resume": {func(w *world) {
+			_, a := w.m.Park(w.now, w.key("A"), "by test")
+			w.perform(a)
+			_, a = w.m.Resume(w.now, w.key("A"))
+			w.perform(a)
+		}, "A1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, ordered)
+			w.send("A1", "A2")
+			w.mustGet(Receive{ClientID: "c", AutoRenew: name == "client gone"}, "A1")
+			w.manual = true
+			before := uint64(len(w.log))
+			c.close(w)
+			w.perform(w.m.Durable(w.now, before))
+			w.mustGet(Receive{})
+			w.durable = len(w.log)
+			w.perform(w.m.Durable(w.now, uint64(w.durable)))
+			w.mustGet(Receive{}, c.next)
+		})
+	}
+}
+
+func TestDurableMarkOpensWhatItCoversAndNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ordered)
+	w.send("A1", "B1", "C1", "A2", "B2", "C2")
+	w.mustGet(Receive{}, "A1", "B1", "C1")
+	w.manual = true
+	w.mustAck("A1")
+	first := uint64(len(w.log))
+	w.mustAck("B1")
+	second := uint64(len(w.log))
+	w.mustAck("C1")
+	w.perform(w.m.Durable(w.now, first-1))
+	w.mustGet(Receive{Max: 32})
+	w.perform(w.m.Durable(w.now, first))
+	w.mustGet(Receive{Max: 32}, "A2")
+	w.perform(w.m.Durable(w.now, second))
+	w.mustGet(Receive{Max: 32}, "B2")
+	w.perform(w.m.Durable(w.now, second)) // told twice
+	w.mustGet(Receive{Max: 32})
+}
+
 func TestStrandsInMemoryAreBoundedWithAnAlarm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, keystrand.GroupSpec{Ordered: true, MaxAttempts: 1})
