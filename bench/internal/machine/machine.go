@@ -92,28 +92,37 @@ func Load() float64 {
 	return load
 }
 
-// WaitQuiet waits, at most two minutes, until others use less than share of all cores, and returns what they used last.
-func WaitQuiet(ctx context.Context, share float64) float64 {
-	for end := time.Now().Add(2 * time.Minute); ; {
-		used := OthersCPU(ctx, 300*time.Millisecond)
-		if used < share || time.Now().After(end) || ctx.Err() != nil {
-			return used
-		}
-	}
+// Stretch is a time in which a measurement was made.
+type Stretch struct{ busy, all int64 }
+
+// Begin begins a stretch.
+func Begin() Stretch {
+	busy, all := cpuTicks()
+	return Stretch{busy, all}
 }
 
-// OthersCPU measures the share of all cores (0 to 1) that is in use over d while the caller does nothing: what others take.
-func OthersCPU(ctx context.Context, d time.Duration) float64 {
-	busy0, all0 := cpuTicks()
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+// Others is the share of all cores (0 to 1) that was in use since the stretch began and is not own, the processor time of the
+// measured processes. It has the grain of the kernel's ticks, 10 ms.
+func (s Stretch) Others(own time.Duration) float64 {
+	busy, all := cpuTicks()
+	if all == s.all {
+		return 0
 	}
-	busy1, all1 := cpuTicks()
-	if all1 == all0 {
-		return -1
+	return max(0, float64(busy-s.busy)-own.Seconds()*ticksPerSecond) / float64(all-s.all)
+}
+
+// WaitQuiet waits, at most two minutes, until others use less than share of all cores while the caller does nothing.
+func WaitQuiet(ctx context.Context, share float64) {
+	for end := time.Now().Add(2 * time.Minute); share < 1 && ctx.Err() == nil && time.Now().Before(end); {
+		idle := Begin()
+		select {
+		case <-ctx.Done():
+		case <-time.After(300 * time.Millisecond):
+		}
+		if idle.Others(0) < share {
+			return
+		}
 	}
-	return float64(busy1-busy0) / float64(all1-all0)
 }
 
 // cpuTicks reads the machine's busy and whole processor time. Source: proc(5), /proc/stat, columns user nice system idle iowait ...
@@ -137,9 +146,14 @@ func cpuTicks() (busy, all int64) {
 }
 
 // OwnCPU is the processor time this process has used.
-func OwnCPU() time.Duration {
+func OwnCPU() time.Duration { return usage(syscall.RUSAGE_SELF) }
+
+// ChildrenCPU is the processor time of the children that have ended.
+func ChildrenCPU() time.Duration { return usage(syscall.RUSAGE_CHILDREN) }
+
+func usage(who int) time.Duration {
 	var use syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+	if err := syscall.Getrusage(who, &use); err != nil {
 		return 0
 	}
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())

@@ -26,7 +26,7 @@ type Page struct {
 	Machine  machine.Machine
 	Before   floor.Probe
 	After    floor.Probe
-	Loads    spread.Of // share of all cores in use by others before each run
+	Loads    spread.Of // share of all cores in use by others during each run
 	Command  string
 }
 
@@ -38,7 +38,7 @@ func (p *Page) Environment() []string {
 		"Floor after: " + p.After.String() + ".",
 	}
 	if len(p.Loads) > 0 {
-		lines = append(lines, "Used by others just before each run, share of all cores: "+p.Loads.Format("%.2f")+".")
+		lines = append(lines, "Used by others during each run, share of all cores: "+p.Loads.Format("%.2f")+".")
 	}
 	return lines
 }

@@ -53,7 +53,7 @@ func readFlags() (options, error) {
 	flag.StringVar(&o.keep, "keep-history", "", "directory that keeps the judged histories")
 	flag.StringVar(&o.page, "page", "", "write the page to this file")
 	flag.StringVar(&o.profile, "profile", "", "write a processor profile to this file")
-	flag.Float64Var(&o.quiet, "quiet", 1, "before each run wait, at most two minutes, until others use less than this share of all cores")
+	flag.Float64Var(&o.quiet, "quiet", 1, "make a run again, at most 9 times, when others used more than this share of all cores meanwhile; wait up to two minutes for a quiet moment before each")
 	flag.BoolVar(&o.short, "short", false, "a smoke run of seconds; its figures mean nothing")
 	flag.BoolVar(&o.queue, "queue", true, "measure order level queue too (G2, W5a; 40 s each)")
 	flag.Parse()

@@ -42,6 +42,9 @@ func (s *session) page(o options, command string) *page.Page {
 		"All messages are stored before the consumer starts. The rate is messages / time from the start of the first handler to the end of the last.",
 		"Engine, consumer, handlers and the recording of the history share the cores; the processor time is that of all of them.",
 	}
+	if o.quiet < 1 {
+		p.Method = append(p.Method, fmt.Sprintf("The machine is shared: a run during which others used more than %.2f of all cores was made again, whatever its rate, at most %d times; %d were.", o.quiet, maxTries-1, s.discarded))
+	}
 	return p
 }
 

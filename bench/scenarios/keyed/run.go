@@ -84,6 +84,7 @@ func (x *bench) preload(ctx context.Context, topic string, k, n int, o options) 
 type result struct {
 	rate, steady float64
 	peak         int
+	others       float64 // share of all cores that others used meanwhile
 	cpuPerM      float64 // processor seconds per million messages: broker, consumer and recording together
 }
 
@@ -118,11 +119,12 @@ func (x *bench) consume(ctx context.Context, group, level, topic string, workers
 		return result{}, err
 	}
 	runtime.GC() // what the preload left behind is not the consumer's
-	cpu := machine.OwnCPU()
+	cpu, stretch := machine.OwnCPU(), machine.Begin()
 	if err := c.Run(bounded); err != nil {
 		return result{}, err
 	}
 	cpu = machine.OwnCPU() - cpu
+	others := stretch.Others(cpu)
 	select {
 	case err := <-faults:
 		return result{}, err
@@ -131,7 +133,7 @@ func (x *bench) consume(ctx context.Context, group, level, topic string, workers
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) || ctx.Err() != nil {
 		return result{}, fmt.Errorf("%+v of %d messages within %v: %w", c.Stats(), n, limit, bounded.Err())
 	}
-	return result{times.rate(), times.steadyRate(queues), times.peak, cpu.Seconds() / float64(n) * 1e6}, nil
+	return result{times.rate(), times.steadyRate(queues), times.peak, others, cpu.Seconds() / float64(n) * 1e6}, nil
 }
 
 // handler holds each message for d.

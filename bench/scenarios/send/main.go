@@ -98,7 +98,7 @@ func readFlags() (options, error) {
 	flag.StringVar(&o.page, "page", "", "write the page to this file")
 	flag.StringVar(&o.binary, "keystrand", "", "the keystrand program; built if empty")
 	flag.StringVar(&o.profile, "profile", "", "write a processor profile of the broker to this file; this program then stands in for keystrand serve")
-	flag.Float64Var(&o.quiet, "quiet", 1, "before each run wait, at most two minutes, until others use less than this share of all cores")
+	flag.Float64Var(&o.quiet, "quiet", 1, "make a run again, at most 9 times, when others used more than this share of all cores meanwhile; wait up to two minutes for a quiet moment before each")
 	flag.BoolVar(&o.short, "short", false, "a smoke run of seconds; its figures mean nothing")
 	flag.BoolVar(&o.sdk, "sdk", true, "measure through the official SDK")
 	flag.BoolVar(&o.inside, "embedded", true, "measure in the broker's process")
@@ -139,12 +139,13 @@ func progress(format string, args ...any) {
 type session struct {
 	machine       machine.Machine
 	before, after floor.Probe
-	loads         spread.Of // share of all cores that others used, before each run
+	loads         spread.Of // share of all cores that others used during each run
 	sdk           map[int]*sdkFigures
 	embedded      map[int]*embeddedFigures
 	async         spread.Of // embedded, most senders, answered when appended
 	syncToAsync   spread.Of
 	stored        int // messages read back and judged
+	discarded     int // pairs not counted because others used too much of the machine
 }
 
 func measure(ctx context.Context, dir string, o options) (*session, error) {

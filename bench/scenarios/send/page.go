@@ -37,6 +37,9 @@ func (s *session) page(o options, command string) *page.Page {
 		"RocketMQ's figures were measured on another day on a machine of this kind (5.5.0, SYNC_FLUSH, warm, the same client); the share of the bare server is of the same run.",
 		"N/(F+Nc): F is the median of 1 KiB + fdatasync just before and after, c the processor time of a message in the round's run with the most senders. c is spent on two cores at once, so the share may pass 1.",
 	}
+	if o.quiet < 1 {
+		p.Method = append(p.Method, fmt.Sprintf("The machine is shared: a pair or round during which others used more than %.2f of all cores was made again, whatever its rates, at most %d times; %d were.", o.quiet, maxTries-1, s.discarded))
+	}
 	return p
 }
 

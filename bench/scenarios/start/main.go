@@ -122,7 +122,8 @@ func measure(ctx context.Context, dir string, o options) (*session, error) {
 	}
 	progress("%s", s.machine)
 	for i := range o.repeat {
-		s.loads.Add(machine.WaitQuiet(ctx, o.quiet))
+		machine.WaitQuiet(ctx, o.quiet)
+		stretch, own := machine.Begin(), machine.OwnCPU()+machine.ChildrenCPU()
 		data := filepath.Join(dir, fmt.Sprintf("data-%d", i))
 		idle := time.Duration(0)
 		if i < 5 {
@@ -134,6 +135,7 @@ func measure(ctx context.Context, dir string, o options) (*session, error) {
 		if err := s.launch(ctx, &s.again, data, 0, o); err != nil {
 			return nil, fmt.Errorf("launch %d on a closed directory: %w", i+1, err)
 		}
+		s.loads.Add(stretch.Others(machine.OwnCPU() + machine.ChildrenCPU() - own))
 		progress("launch %d: fresh %.0f ms, again %.0f ms until accepted", i+1, s.fresh.accepted[i], s.again.accepted[i])
 	}
 	s.after, err = floor.Measure(ctx, dir, probe)
