@@ -165,7 +165,7 @@ func (r *run) proveFromHistory(s seen) {
 	}
 	for _, what := range []string{faultRequestLost, faultAnswerLost} {
 		r.mu.Lock()
-		at, lost := r.lossAt[what]
+		at, lost := r.lossAt[what], r.lostBy[what]
 		r.mu.Unlock()
 		if lost && s.struckBy(what, at) {
 			r.strike(what)

@@ -14,8 +14,10 @@ import (
 const (
 	// plannedPatience bounds the wait for one fault to strike; a fault that did not strike fails the run.
 	plannedPatience = 30 * time.Second
-	pollEvery       = 20 * time.Millisecond
-	duplicateSends  = 24
+	// runPatience bounds the wait for the run to come as far as a fault wants it, and for the end; a busy machine is slow.
+	runPatience    = 150 * time.Second
+	pollEvery      = 20 * time.Millisecond
+	duplicateSends = 24
 )
 
 // plan makes the faults strike, the heavy ones one after the other. A fault that could not be proved is told and leaves
@@ -53,7 +55,11 @@ func (r *run) tell(ctx context.Context, err error) error {
 
 // await polls until the condition holds.
 func await(ctx context.Context, what string, holds func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, plannedPatience)
+	return awaitFor(ctx, plannedPatience, what, holds)
+}
+
+func awaitFor(ctx context.Context, patience time.Duration, what string, holds func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -65,14 +71,14 @@ func await(ctx context.Context, what string, holds func(context.Context) (bool, 
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waited %v for %s: %w", plannedPatience, what, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("waited %v for %s: %w", patience, what, errors.Join(err, context.Cause(ctx)))
 		}
 	}
 }
 
 func (r *run) awaitSent(ctx context.Context, part float64) error {
 	want := int(part * float64(r.events()))
-	return await(ctx, fmt.Sprintf("%d sent events", want), func(context.Context) (bool, error) { return r.live().Sent >= want, nil })
+	return awaitFor(ctx, runPatience, fmt.Sprintf("%d sent events", want), func(context.Context) (bool, error) { return r.live().Sent >= want, nil })
 }
 
 // sendEarly sends version 3 of some orders before their version 2 exists, as a second path around the outbox would.
@@ -152,13 +158,16 @@ func (r *run) loseSends(ctx context.Context) error {
 func (r *run) loseOne(ctx context.Context, l loss, what string) error {
 	r.worker.FaultBegin(what)
 	defer r.worker.FaultEnd(what)
+	r.mu.Lock()
+	r.lossAt[what] = history.Now()
+	r.mu.Unlock()
 	r.relayProxy.arm(l)
 	timer := time.NewTimer(plannedPatience)
 	defer timer.Stop()
 	select {
 	case <-r.relayProxy.lost:
 		r.mu.Lock()
-		r.lossAt[what] = history.Now()
+		r.lostBy[what] = true
 		r.mu.Unlock()
 		sent := r.live().Sent
 		// What the loss did to the relay is proved from the history; here it is over when the relay sends again.

@@ -21,8 +21,8 @@ import (
 // applier is what the handler of a consumer needs.
 type applier struct {
 	*child
-	inbox  *inbox.Inbox
-	worker *history.Worker
+	together together
+	worker   *history.Worker
 
 	// gate is held shared around each transaction and exclusively by a handler that waits to be stopped: a process that
 	// is stopped inside a transaction would keep SQLite's one writer's place for as long.
@@ -58,7 +58,8 @@ func (c *child) consumer(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	a := &applier{child: c, worker: recorder.Worker(0), met: map[hold]bool{}}
-	if a.inbox, err = inbox.New(db, sqlite.Dialect, inbox.Options{Name: inboxName, Transitions: transitions()}); err != nil {
+	a.together.db = db
+	if a.together.inbox, err = inbox.New(db, sqlite.Dialect, inbox.Options{Name: inboxName, Transitions: transitions()}); err != nil {
 		return err
 	}
 	lanes, err := consumer.New(source, a.handle, consumer.Options{
@@ -106,7 +107,7 @@ func (a *applier) handle(ctx context.Context, d keystrand.Delivery) error {
 		ctx = context.WithoutCancel(ctx)
 	}
 	a.gate.RLock()
-	result, err := a.inbox.Apply(ctx, d, func(ctx context.Context, tx *sql.Tx, e keystrand.Event) error { return a.apply(ctx, tx, d, e) })
+	result, err := a.together.apply(ctx, d, func(ctx context.Context, tx *sql.Tx, e keystrand.Event) error { return a.apply(ctx, tx, d, e) })
 	a.gate.RUnlock()
 	outcome, text := a.tally(result, err, errors.Is(context.Cause(ctx), keystrand.ErrSuperseded))
 	a.worker.EndAs(told, outcome, text)

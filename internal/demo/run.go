@@ -47,7 +47,8 @@ type run struct {
 	started   map[string]int
 	stats     map[*process]stats
 	strikes   map[string]int
-	lossAt    map[string]int64 // when the proxy lost a request or an answer, on the history's clock
+	lossAt    map[string]int64 // when the proxy was told to lose something, on the history's clock
+	lostBy    map[string]bool  // it has lost it
 	problems  []string
 	rogues    []rogueCopy
 }
@@ -81,7 +82,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r := &run{options: o, dir: dir, cast: castOf(o), progress: newProgress(o), holds: make(chan heldBy, 64), outcomes: make(chan note, 64),
-		started: map[string]int{}, stats: map[*process]stats{}, strikes: map[string]int{}, lossAt: map[string]int64{}}
+		started: map[string]int{}, stats: map[*process]stats{}, strikes: map[string]int{}, lossAt: map[string]int64{}, lostBy: map[string]bool{}}
 	result, err := r.play(ctx)
 	return result, errors.Join(err, remove())
 }

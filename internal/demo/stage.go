@@ -112,8 +112,7 @@ func (r *run) startConsumer(ctx context.Context) error {
 
 // drain waits until nothing moves any more: everything is sent, and what is not finished stands parked.
 func (r *run) drain(ctx context.Context) error {
-	const patience = 60 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, runPatience)
 	defer cancel()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -125,7 +124,7 @@ func (r *run) drain(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("not drained after %v: %s: %w", patience, why, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("not drained after %v: %s: %w", runPatience, why, errors.Join(err, ctx.Err()))
 		}
 	}
 }
