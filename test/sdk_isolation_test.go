@@ -19,20 +19,20 @@ import (
 const (
 	isolationTopic = "isolation"
 	isolationKeys  = 1000
-	isolationPairs = 3
 	isolationTries = 3 // of a case whose figures miss the bounds: a shared machine has its own disturbances
 	leastRateRatio = 0.95
 	mostP99Ratio   = 1.2
 	warmUp         = time.Second
+	slice          = 2 * time.Second // figures are taken per slice, and compared by their medians: a stall of the disk hits few
 	calibration    = 6 * time.Second
 	backlogBound   = 2000 // messages sent and not handled, while the rate is found out
 )
 
 // Goal: a handler that fails or hangs for one of 1,000 message groups leaves the others at least 0.95 of their rate and at
 // most 1.2 times their p99, in the official PushConsumer with 20 threads, with and without its accelerator.
-// Method: the rate R that producer, broker and consumer keep up together is found out first; then windows with an open load
-// of R/2, in turn without and with a disturbed group, three pairs a case, medians compared. Latency runs from the time a
-// message was due to be sent to its handler. The history of each case is judged.
+// Method: the rate R that producer, broker and consumer keep up together is found out first; then phases with an open load
+// of R/2, in turn without and with a disturbed group. Rate and p99 of each slice of 2 s are taken, and their medians compared.
+// Latency runs from the time a message was due to be sent to its handler. The history of each case is judged.
 func TestIsolationKeepsRateAndLatencyOfTheOtherGroups(t *testing.T) {
 	if !*long {
 		t.Skip("measures times: make isolation, or -long")
@@ -45,10 +45,10 @@ func TestIsolationKeepsRateAndLatencyOfTheOtherGroups(t *testing.T) {
 	}()
 	for _, accelerator := range []bool{false, true} {
 		for _, c := range []isolationCase{
-			{name: "park", args: []string{"--at-limit", "park"}, window: 8 * time.Second},
-			{name: "dead-letter", args: []string{"--at-limit", "dead-letter"}, window: 8 * time.Second},
-			{name: "block", args: []string{"--at-limit", "block"}, window: 8 * time.Second},
-			{name: "hang", args: []string{"--max-processing", maxProcessing.String()}, window: maxProcessing + 4*time.Second, hangs: true},
+			{name: "park", args: []string{"--at-limit", "park"}, phase: 8 * time.Second, pairs: 4},
+			{name: "dead-letter", args: []string{"--at-limit", "dead-letter"}, phase: 8 * time.Second, pairs: 4},
+			{name: "block", args: []string{"--at-limit", "block"}, phase: 8 * time.Second, pairs: 4},
+			{name: "hang", args: []string{"--max-processing", maxProcessing.String()}, phase: maxProcessing + 4*time.Second, pairs: 2, hangs: true},
 		} {
 			c.accelerator, c.stops = accelerator, stops
 			t.Run(fmt.Sprintf("%s, accelerator %v", c.name, accelerator), c.measure)
@@ -59,7 +59,8 @@ func TestIsolationKeepsRateAndLatencyOfTheOtherGroups(t *testing.T) {
 type isolationCase struct {
 	name        string
 	args        []string
-	window      time.Duration
+	phase       time.Duration
+	pairs       int // of phases without and with a disturbed group
 	hangs       bool
 	accelerator bool
 	stops       *task.Group // of clients and brokers whose run is over
@@ -80,23 +81,32 @@ func (c isolationCase) measure(t *testing.T) {
 	}
 }
 
-// figures of one try; slices hold one value for each pair.
+// figures of one try.
 type figures struct {
-	sustained                 float64 // messages a second, without a disturbed group
-	plainRate, disturbedRate  []float64
-	plainP99, disturbedP99    []time.Duration
-	disturbedSeen, sentInVain int
+	sustained        float64 // messages a second, without a disturbed group
+	plain, disturbed side
+	deliveries       int // of the disturbed group
 }
 
-func (f *figures) rateRatio() float64 { return median(f.disturbedRate) / median(f.plainRate) }
+// side is one side of the comparison, with one value for each slice.
+type side struct {
+	rates []float64
+	p99s  []time.Duration
+}
+
+func (f *figures) rateRatio() float64 { return median(f.disturbed.rates) / median(f.plain.rates) }
 func (f *figures) p99Ratio() float64 {
-	return float64(median(f.disturbedP99)) / float64(median(f.plainP99))
+	return float64(median(f.disturbed.p99s)) / float64(median(f.plain.p99s))
 }
 
 func (f *figures) String() string {
-	return fmt.Sprintf("sustained %.0f/s; others' rate %.0f -> %.0f/s (x%.3f; %.0f -> %.0f); p99 %v -> %v (x%.2f; %v -> %v); the disturbed group was delivered %d times",
-		f.sustained, median(f.plainRate), median(f.disturbedRate), f.rateRatio(), f.plainRate, f.disturbedRate,
-		median(f.plainP99), median(f.disturbedP99), f.p99Ratio(), f.plainP99, f.disturbedP99, f.disturbedSeen)
+	return fmt.Sprintf("sustained %.0f/s; the others: %v; beside the disturbed group: %v; rate x%.3f, p99 x%.2f; the disturbed group was delivered %d times",
+		f.sustained, &f.plain, &f.disturbed, f.rateRatio(), f.p99Ratio(), f.deliveries)
+}
+
+func (s *side) String() string {
+	return fmt.Sprintf("%.0f/s (%.0f to %.0f), p99 %v (%v to %v)", median(s.rates), slices.Min(s.rates), slices.Max(s.rates),
+		median(s.p99s).Round(10*time.Microsecond), slices.Min(s.p99s).Round(10*time.Microsecond), slices.Max(s.p99s).Round(10*time.Microsecond))
 }
 
 func median[T int | float64 | time.Duration](all []T) T {
@@ -120,11 +130,19 @@ type isolationRun struct {
 	measured  *window
 }
 
-// window collects what is handled of the groups that are not disturbed.
+// window collects, per slice, what is handled of the groups that are not disturbed.
 type window struct {
-	from, to  int64
-	count     int
-	latencies []time.Duration
+	from      int64
+	counts    []int
+	latencies [][]time.Duration
+}
+
+// at is the slice of a time, -1 outside the window.
+func (w *window) at(t int64) int {
+	if i := int((t - w.from) / int64(slice)); t >= w.from && i < len(w.counts) {
+		return i
+	}
+	return -1
 }
 
 func (c isolationCase) once(t *testing.T) *figures {
@@ -144,22 +162,17 @@ func (c isolationCase) once(t *testing.T) *figures {
 		t.Fatal(err)
 	}
 	f := &figures{sustained: r.calibrate(t)}
-	for pair := range isolationPairs {
-		order := []bool{false, true}
-		if pair%2 == 1 {
-			order = []bool{true, false}
-		}
-		for _, disturb := range order {
-			rate, p99 := r.measureWindow(t, f.sustained/2, disturb, pair)
-			if disturb {
-				f.disturbedRate, f.disturbedP99 = append(f.disturbedRate, rate), append(f.disturbedP99, p99)
-			} else {
-				f.plainRate, f.plainP99 = append(f.plainRate, rate), append(f.plainP99, p99)
-			}
+	for pair := range c.pairs {
+		if pair%2 == 0 {
+			r.measurePhase(t, f, false, pair)
+			r.measurePhase(t, f, true, pair)
+		} else {
+			r.measurePhase(t, f, true, pair)
+			r.measurePhase(t, f, false, pair)
 		}
 	}
 	r.mu.Lock()
-	f.disturbedSeen = r.seen
+	f.deliveries = r.seen
 	r.mu.Unlock()
 	r.judge(t)
 	c.stops.Go("stop", func(ctx context.Context) error { return stopAll(ctx, r.broker, consumer) })
@@ -182,11 +195,11 @@ func (r *isolationRun) handle(m *rmq.MessageView) rmq.ConsumerResult {
 	}
 	defer r.mu.Unlock()
 	if w := r.measured; w != nil {
-		if now >= w.from && now < w.to {
-			w.count++
+		if i := w.at(now); i >= 0 {
+			w.counts[i]++
 		}
-		if due := now - int64(took); due >= w.from && due < w.to {
-			w.latencies = append(w.latencies, took)
+		if i := w.at(now - int64(took)); i >= 0 {
+			w.latencies[i] = append(w.latencies[i], took)
 		}
 	}
 	return rmq.SUCCESS
@@ -218,35 +231,40 @@ func (r *isolationRun) calibrate(t *testing.T) float64 {
 	return rate
 }
 
-// measureWindow runs one window and returns rate and p99 of the groups that are not disturbed.
-func (r *isolationRun) measureWindow(t *testing.T, rate float64, disturb bool, pair int) (perSecond float64, p99 time.Duration) {
+// measurePhase runs one phase and notes rate and p99 of the groups that are not disturbed, slice by slice.
+func (r *isolationRun) measurePhase(t *testing.T, f *figures, disturb bool, pair int) {
 	t.Helper()
-	from := history.Now() + int64(warmUp)
-	w := &window{from: from, to: from + int64(r.window)}
-	disturbed := ""
+	n, into, key := int(r.phase/slice), &f.plain, ""
 	if disturb {
-		disturbed = sdk.KeyName(100 + pair)
+		into, key = &f.disturbed, sdk.KeyName(100+pair)
 	}
+	w := &window{from: history.Now() + int64(warmUp), counts: make([]int, n), latencies: make([][]time.Duration, n)}
+	cured := make(chan struct{})
 	r.mu.Lock()
-	r.measured, r.disturbed, r.cured = w, disturbed, make(chan struct{})
+	r.measured, r.disturbed, r.cured = w, key, cured
 	r.mu.Unlock()
-	if err := r.load.Open(t.Context(), rate, warmUp+r.window); err != nil {
+	if err := r.load.Open(t.Context(), f.sustained/2, warmUp+r.phase); err != nil {
 		t.Fatal(err)
 	}
 	r.mu.Lock()
-	stuck := r.disturbed
 	r.disturbed = ""
-	close(r.cured)
 	r.mu.Unlock()
-	if stuck != "" && r.name == "park" {
-		r.broker.keystrand(t, "resume", "--group", r.group, "--topic", isolationTopic, "--key", stuck)
+	close(cured)
+	if disturb && r.name == "park" {
+		r.broker.keystrand(t, "resume", "--group", r.group, "--topic", isolationTopic, "--key", key)
 	}
 	r.settle(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.measured = nil
-	slices.Sort(w.latencies)
-	return float64(w.count) / r.window.Seconds(), w.latencies[len(w.latencies)*99/100]
+	for i, all := range w.latencies {
+		if len(all) == 0 {
+			t.Fatalf("nothing was handled of what was due in slice %d", i)
+		}
+		slices.Sort(all)
+		into.rates = append(into.rates, float64(w.counts[i])/slice.Seconds())
+		into.p99s = append(into.p99s, all[len(all)*99/100])
+	}
 }
 
 // settle waits until everything is finished.
