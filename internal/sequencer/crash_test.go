@@ -91,11 +91,12 @@ func (s *story) len() int {
 	return len(s.tells)
 }
 
-// image is a disk after a crash, and how much had been told by then.
+// image is a disk after a crash. What was answered counts up to tells, taken before the image; what was asked counts up to
+// asked, taken after it: the script goes on while another goroutine's file operation is about to happen.
 type image struct {
-	disk  *vfs.CrashFS
-	tells int
-	what  string
+	disk         *vfs.CrashFS
+	tells, asked int
+	what         string
 }
 
 func crashOptions(disk vfs.FS, skipSync bool) sequencer.Options {
@@ -309,7 +310,8 @@ func enumerate(t *testing.T, operations, stride int, change func(*sequencer.Opti
 			}
 			told := s.len() // before the image: what is told later may be lost in it
 			for _, p := range []float64{0, 0.5, 1} {
-				im := image{disk.Crash(p, crashSeed+uint64(op.N)), told, fmt.Sprintf("crash before operation %v with %.0f %% of what is unsynced", op, 100*p)}
+				im := image{disk: disk.Crash(p, crashSeed+uint64(op.N)), tells: told, what: fmt.Sprintf("crash before operation %v with %.0f %% of what is unsynced", op, 100*p)}
+				im.asked = s.len()
 				mu.Lock()
 				images = append(images, im)
 				mu.Unlock()
@@ -358,7 +360,7 @@ func judge(t *testing.T, im image, s *story, skipSync bool) (wrong []string, sec
 			defer mu.Unlock()
 			if op.Changes {
 				if seen++; seen == at {
-					second = image{im.disk.Crash([]float64{0, 0.5, 1}[rnd.IntN(3)], rnd.Uint64()), im.tells, im.what + ", then again in the recovery before " + op.String()}
+					second = image{im.disk.Crash([]float64{0, 0.5, 1}[rnd.IntN(3)], rnd.Uint64()), im.tells, im.asked, im.what + ", then again in the recovery before " + op.String()}
 				}
 			}
 			return nil
@@ -370,7 +372,7 @@ func judge(t *testing.T, im image, s *story, skipSync bool) (wrong []string, sec
 		}
 		im.disk.SetHook(nil)
 		stop := runLoop(q)
-		v := newVerifier(t.Context(), q, s.tells[:im.tells])
+		v := newVerifier(t.Context(), q, s.tells[:im.tells], s.tells[:im.asked])
 		v.check()
 		wrong = v.wrong
 		if err := errors.Join(stop(), q.Close()); err != nil {

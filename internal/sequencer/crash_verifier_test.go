@@ -16,7 +16,8 @@ import (
 type verifier struct {
 	ctx   context.Context
 	q     *sequencer.Sequencer
-	tells []told
+	tells []told // before the crash
+	asked []told // before or during it: what was invoked may have happened
 	wrong []string
 
 	log     map[string][]keystrand.Delivery // read-back of the topic per message group, in its order
@@ -25,8 +26,8 @@ type verifier struct {
 	largest uint64         // token
 }
 
-func newVerifier(ctx context.Context, q *sequencer.Sequencer, tells []told) *verifier {
-	return &verifier{ctx: ctx, q: q, tells: tells, log: map[string][]keystrand.Delivery{}, byID: map[string]keystrand.Delivery{}, dead: map[string]int{}}
+func newVerifier(ctx context.Context, q *sequencer.Sequencer, tells, asked []told) *verifier {
+	return &verifier{ctx: ctx, q: q, tells: tells, asked: asked, log: map[string][]keystrand.Delivery{}, byID: map[string]keystrand.Delivery{}, dead: map[string]int{}}
 }
 
 func (v *verifier) say(format string, args ...any) {
@@ -35,7 +36,11 @@ func (v *verifier) say(format string, args ...any) {
 
 // told returns the last thing told of one kind about (id, group), if any.
 func (v *verifier) told(what, id, group string) (told, bool) {
-	for _, t := range slices.Backward(v.tells) {
+	tells := v.tells
+	if strings.HasSuffix(what, "invoked") {
+		tells = v.asked
+	}
+	for _, t := range slices.Backward(tells) {
 		if t.what == what && t.id == id && t.group == group {
 			return t, true
 		}
@@ -240,7 +245,7 @@ func (v *verifier) checkGroup(g, group string, came []string) {
 // mayBeAcked: an ack of it was asked for and not refused.
 func (v *verifier) mayBeAcked(g, id string) bool {
 	asked := false
-	for _, t := range v.tells {
+	for _, t := range v.asked {
 		if t.id == id && t.group == g {
 			asked = asked && t.what != ackRefused || t.what == ackInvoked
 		}
