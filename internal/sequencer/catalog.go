@@ -209,7 +209,8 @@ func (s *Sequencer) subscribed(p pair, expression string) (*machine, error) {
 	s.record(sub)
 	if m != nil {
 		m.expression = expression
-		return m, m.progress.Apply(sub, topic.index)
+		s.perform(m, m.Applied(l.now, sub))
+		return m, nil
 	}
 	progress := state.NewProgress(p.group, p.topic, group.Spec)
 	if err := progress.Apply(sub, topic.index); err != nil {
