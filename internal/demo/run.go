@@ -125,7 +125,7 @@ func (r *run) play(ctx context.Context) (result *Result, err error) {
 	defer func() { err = errors.Join(err, r.db.Close()) }()
 	ended := r.perform(ctx)
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("demo interrupted: %w", ctx.Err())
 	}
 	if ended != nil {
 		r.problem(ended)
@@ -226,6 +226,8 @@ func (r *run) perform(ctx context.Context) error {
 		r.worker.DrainEnd()
 	}
 	err = errors.Join(err, show.Stop())
-	r.progress.say("all events are accounted for after %.1fs", time.Since(began).Seconds())
+	if err == nil {
+		r.progress.say("all events are accounted for after %.1fs", time.Since(began).Seconds())
+	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/dialect/sqlite"
@@ -13,6 +14,10 @@ import (
 
 // ordersPerTransaction is how many orders one business transaction advances, as a warehouse that confirms a trolley does.
 const ordersPerTransaction = 4
+
+// writerPause is the least time between two transactions of one writer. SQLite lets whoever asks first have the writer's
+// place, and who waits in another process asks every few milliseconds: without a pause the writers would take it all.
+const writerPause = 8 * time.Millisecond
 
 // writers are the business: transactions that change orders and append the events to the outbox, both or neither.
 type writers struct {
@@ -54,9 +59,16 @@ func (w *writers) feed(ctx context.Context, script []string) error {
 }
 
 func (w *writers) write(ctx context.Context) error {
+	ticker := time.NewTicker(writerPause)
+	defer ticker.Stop()
 	for orders := range w.script {
 		if err := w.advance(ctx, orders...); err != nil {
 			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
