@@ -98,6 +98,14 @@ fuzz: ## each fuzz target for FUZZTIME
 integration: ## official clients and the articles' programs against a broker process
 	cd test && $(GO) test -count=1 -timeout 20m $(TESTFLAGS) ./...
 
+.PHONY: kill
+kill: ## SIGKILL of the broker ten times under load from the official SDK, judged
+	cd test && $(GO) test -count=1 -timeout 20m -v -run Kill . -long
+
+.PHONY: isolation
+isolation: ## one failing or hanging message group of 1,000: rate and p99 of the others, judged; about 20 minutes
+	cd test && $(GO) test -count=1 -timeout 60m -v -tags long -run Isolation . -long
+
 ##@ Measure
 .PHONY: bench-keyed
 bench-keyed: ## G1 and G2: many keys, order kept, handlers in parallel

@@ -1,3 +1,5 @@
+//go:build long
+
 package test
 
 import (
@@ -34,9 +36,6 @@ const (
 // of R/2, in turn without and with a disturbed group. Rate and p99 of each slice of 2 s are taken, and their medians compared.
 // Latency runs from the time a message was due to be sent to its handler. The history of each case is judged.
 func TestIsolationKeepsRateAndLatencyOfTheOtherGroups(t *testing.T) {
-	if !*long {
-		t.Skip("measures times: make isolation, or -long")
-	}
 	stops := task.NewGroup(context.WithoutCancel(t.Context()))
 	defer func() {
 		if err := stops.Wait(); err != nil {

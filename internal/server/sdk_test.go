@@ -25,7 +25,7 @@ import (
 )
 
 // The official client has data races of its own (a settings command against the periodic sync, at its start), so these tests
-// are built without the race detector; sdk_race_test.go says so in race runs.
+// are built without the race detector only; `make check` runs them.
 
 func init() {
 	prepareSDK = func(dir string) {
