@@ -100,7 +100,7 @@ integration: ## official clients and the articles' programs against a broker pro
 
 .PHONY: kill
 kill: ## SIGKILL of the broker ten times under load from the official SDK, judged
-	cd test && $(GO) test -count=1 -timeout 20m -v -run Kill . -long
+	cd test && $(GO) test -count=1 -timeout 20m -v -run SIGKILL . -long
 
 .PHONY: isolation
 isolation: ## one failing or hanging message group of 1,000: rate and p99 of the others, judged; about 20 minutes
