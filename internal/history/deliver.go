@@ -44,9 +44,13 @@ func (j *judge) replay(e *Event) error {
 	case Inbox, State:
 		j.inboxRow(e)
 	case Kill:
-		j.dead[e.Who] = e.T
-		if e.What == "broker" {
-			j.brokerDied = e.T
+		j.dead[e.Who] = true
+		if e.What == brokerRole {
+			j.brokerDied, j.brokerBack = true, math.MaxInt64
+		}
+	case Boot:
+		if e.What == brokerRole && j.brokerDied && j.brokerBack == math.MaxInt64 {
+			j.brokerBack = e.T
 		}
 	}
 	return nil
@@ -264,7 +268,7 @@ func (j *judge) cause(e *Event, k *key, s *strand, g *grant, p int32) {
 		c.Failure++
 	case g.ended || g.end <= e.T:
 		c.LeaseEnd++
-	case j.diedBetween(g, e.T):
+	case j.died(g):
 		c.Crash++
 	case g.unknownAck || s.perhaps.has(p):
 		c.LostAnswer++

@@ -194,6 +194,21 @@ func TestARunThatCannotBeJudgedIsUnknown(t *testing.T) {
 	}
 }
 
+// A kill is noted before the signal: what the process does in between is its own, and what it leaves open is excused.
+func TestWhatAProcessBeginsBetweenTheNoteOfItsKillAndTheSignalIsExcused(t *testing.T) {
+	t.Parallel()
+	h := cleanHistory()
+	kill := h[find(t, h, Kill, "", "", ID{}, 1)]
+	h = drop(h, func(e Event) bool { return e.E == Kill })
+	last := find(t, h, Recv, "orders", "o1", ID{0, 4}, 1)
+	h = after(h, last-1, kill)
+	ack := h[last+1]
+	ack.E, ack.Op, ack.Sum, ack.Dur = AckInv, 777, 0, 0
+	if r := judgeEvents(t, after(h, last+1, ack)); r.Verdict != Pass || r.Summary.Causes.Crash != 1 {
+		t.Errorf("got %s, causes %+v\n%s", r.Verdict, r.Summary.Causes, text(t, r))
+	}
+}
+
 // A client that was stopped between the hand-out and its note writes it down after a newer owner wrote its own.
 func TestAHandOutNotedLateIsNoViolation(t *testing.T) {
 	t.Parallel()

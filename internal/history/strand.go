@@ -193,16 +193,19 @@ func (s *strand) reset(epoch uint32) {
 	s.open = grant{}
 }
 
-// may reports whether the lease may have ended by t, of itself or with its client or broker.
+// mayHaveEnded reports whether the lease may have ended by t, of itself or with its client or broker.
 func (j *judge) mayHaveEnded(g *grant, t int64) bool {
-	return g.nacked || g.ended || g.end <= t || j.diedBetween(g, t)
+	return g.nacked || g.ended || g.end <= t || j.died(g)
 }
 
-func (j *judge) diedBetween(g *grant, t int64) bool {
-	if at, ok := j.dead[g.p/WorkersPerProcess]; ok && at >= g.t {
-		return true
-	}
-	return j.brokerDied >= g.t && j.brokerDied <= t
+// brokerRole is the role in kill and boot events that is every strand's business.
+const brokerRole = "broker"
+
+// died reports whether the client or the broker of a hand-out has died since. A kill is noted before the signal, and numbers of
+// processes are not reused: a hand-out that a client notes after its own kill was noted is its last. A broker's ends with
+// the start of the next.
+func (j *judge) died(g *grant) bool {
+	return j.dead[g.p/WorkersPerProcess] || j.brokerDied && g.t <= j.brokerBack
 }
 
 // set and get of the token under which a place was first acked while it was valid.

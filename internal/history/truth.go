@@ -15,7 +15,7 @@ type truth struct {
 	failed   map[uint64]bool
 	infos    map[uint64]bool
 	open     map[uint64]openOp
-	killed   map[uint32]int64 // when each process died last
+	killed   map[uint32]bool
 	readBack map[string]int64 // rows promised, by kind name
 	rows     map[string]int64 // rows seen
 	drained  bool
@@ -110,7 +110,7 @@ type outboxRow struct {
 
 func newTruth() *truth {
 	return &truth{topics: map[string]*topic{}, groups: map[string]int{}, failed: map[uint64]bool{}, infos: map[uint64]bool{},
-		open: map[uint64]openOp{}, killed: map[uint32]int64{}, readBack: map[string]int64{}, rows: map[string]int64{},
+		open: map[uint64]openOp{}, killed: map[uint32]bool{}, readBack: map[string]int64{}, rows: map[string]int64{},
 		marks: map[string]bool{}, wanted: map[string]uint64{}}
 }
 
@@ -239,7 +239,7 @@ func (j *judge) collect(e *Event) error {
 			j.applied[readerOf{w.topic(e.Topic), w.group(e.Group)}] = true // also when no row is there: all are missing then
 		}
 	case Kill:
-		w.killed[e.Who] = e.T
+		w.killed[e.Who] = true
 	case DrainEnd:
 		w.drained = true
 	case DrainBegin:
