@@ -257,6 +257,7 @@ type stamps struct {
 	since    map[int]int
 	laterAt  int
 	laterFor time.Duration
+	own      bool // the events have stamps of their own
 }
 
 func judgeStamped(t testing.TB, events []Event, s stamps) *Report {
@@ -265,6 +266,10 @@ func judgeStamped(t testing.TB, events []Event, s stamps) *Report {
 	content := map[uint32][]byte{}
 	for i := range events {
 		e := events[i]
+		if s.own {
+			content[e.P/WorkersPerProcess] = Append(content[e.P/WorkersPerProcess], &e)
+			continue
+		}
 		e.T = int64(i+1) * 1000
 		if s.laterFor > 0 && i >= s.laterAt {
 			e.T += int64(s.laterFor)
