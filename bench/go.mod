@@ -4,7 +4,7 @@ go 1.26.0
 
 replace github.com/keystrand/keystrand => ../
 
-require github.com/apache/rocketmq-clients/golang/v5 v5.1.4 // indirect
+require github.com/apache/rocketmq-clients/golang/v5 v5.1.4
 
 require (
 	contrib.go.opencensus.io/exporter/ocagent v0.7.0 // indirect
@@ -47,6 +47,6 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/grpc v1.85.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 )
