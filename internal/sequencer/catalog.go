@@ -216,16 +216,17 @@ func (s *Sequencer) subscribed(p pair, expression string) (*machine, error) {
 	if err := progress.Apply(sub, topic.index); err != nil {
 		return nil, err
 	}
-	return s.addMachine(p, progress, expression, false), nil
+	return s.addMachine(p, progress, expression), nil
 }
 
-// addMachine starts delivery for a pair.
-func (s *Sequencer) addMachine(p pair, progress *state.Progress, expression string, recovered bool) *machine {
+// addMachine starts delivery for a pair. While the restart hold runs, a pair that subscribes anew is held too: the record of
+// its former subscription may be among what a power loss took.
+func (s *Sequencer) addMachine(p pair, progress *state.Progress, expression string) *machine {
 	l := &s.loop
 	topic := l.topics[p.topic]
-	o := deliver.Options{Now: l.now, RestartHold: s.o.RestartHold}
-	if recovered {
-		o.Unclean, o.RecoveredCount = !s.log.Clean(), topic.visible
+	o := deliver.Options{Now: l.now}
+	if l.now < s.holdUntil {
+		o.Unclean, o.RestartHold, o.RecoveredCount = true, s.holdUntil-l.now, topic.recovered
 	}
 	m := &machine{group: p.group, topic: topic, progress: progress, expression: expression, heapAt: -1}
 	m.Machine = deliver.New(*l.catalog.GroupByID(p.group), topic.Topic, progress, topic.index, l.tokens, o)

@@ -99,13 +99,17 @@ func (s *Sequencer) recover() error {
 	s.loop.now = s.clock.Mono()
 	for _, t := range s.loop.topics {
 		t.recount()
+		t.recovered = t.visible
+	}
+	if !s.log.Clean() && s.o.RestartHold > 0 {
+		s.holdUntil = s.loop.now + s.o.RestartHold
 	}
 	for p, progress := range r.progress {
 		sub, ok := s.loop.catalog.Subscription(p.group, p.topic)
 		if !ok {
 			return fmt.Errorf("progress of group %d on topic %d has no subscription: %w", p.group, p.topic, keystrand.ErrCorrupt)
 		}
-		s.addMachine(p, progress, sub.Expression, true)
+		s.addMachine(p, progress, sub.Expression)
 	}
 	s.publishView()
 	s.logger.Info("data directory recovered", "records_replayed", replayed, "clean", s.log.Clean(), "epoch", s.log.Epoch(), "topics", len(s.loop.topics))

@@ -59,6 +59,9 @@ func (o Options) complete() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.RestartHold == 0 {
+		o.RestartHold = 5 * time.Second
+	}
 	if o.SnapshotEvery == 0 {
 		o.SnapshotEvery = time.Minute
 	}

@@ -32,7 +32,9 @@ type Sequencer struct {
 	logger *slog.Logger
 	clock  clock.Clock
 	tasks  *task.Group
-	view   atomic.Pointer[catalogView]
+	// holdUntil is the end of the restart hold, 0 after a clean stop. Set by Open, never changed.
+	holdUntil clock.Mono
+	view      atomic.Pointer[catalogView]
 
 	durable atomic.Uint64 // newest mark told by the flusher
 	failed  atomic.Pointer[error]
@@ -235,7 +237,12 @@ func (s *Sequencer) Close() error {
 		for _, t := range s.loop.topics {
 			errs = append(errs, t.index.Close())
 		}
-		s.closeErr = errors.Join(append(errs, s.log.Close())...)
+		// A stop within the hold is no clean one: the next start must hold again.
+		end := s.log.Close
+		if s.clock.Mono() < s.holdUntil {
+			end = s.log.Abandon
+		}
+		s.closeErr = errors.Join(append(errs, end())...)
 	})
 	return s.closeErr
 }

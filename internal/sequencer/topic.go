@@ -15,6 +15,7 @@ import (
 type topicState struct {
 	state.Topic
 	index     *store.Index
+	recovered int64 // entries below it existed before this start
 	visible   int64
 	next      int64
 	queueNext []int64
