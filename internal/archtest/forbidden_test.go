@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"go/ast"
 	"io/fs"
 	"os"
@@ -159,6 +160,11 @@ func TestContextBackgroundBelongsToMain(t *testing.T) {
 func TestSEC95NoSecretsInTheTree(t *testing.T) {
 	t.Parallel()
 	secret := regexp.MustCompile("-----BEGIN [A-Z ]*PRIVATE" + " KEY-----|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|xox[baprs]-[0-9A-Za-z-]{20}|eyJhbGciOi[0-9A-Za-z_-]{20}")
+	// Looking for the words first is a hundred times faster than the pattern, most of all with the race detector.
+	words := [][]byte{[]byte("PRIVATE" + " KEY"), []byte("AKIA"), []byte("ghp_"), []byte("gho_"), []byte("ghu_"), []byte("ghs_"), []byte("ghr_"), []byte("xox"), []byte("eyJhbGciOi")}
+	suspect := func(text []byte) bool {
+		return slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(text, word) })
+	}
 	const maxFileBytes = 8 << 20
 	files := 0
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(at string, entry fs.DirEntry, err error) error {
@@ -173,8 +179,8 @@ func TestSEC95NoSecretsInTheTree(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(at)
-		if found := secret.Find(text); found != nil {
-			t.Errorf("%s holds what looks like a secret: %.20s...", at, found)
+		if err == nil && suspect(text) && secret.Match(text) {
+			t.Errorf("%s holds what looks like a secret: %.20s...", at, secret.Find(text))
 		}
 		files++
 		return err
@@ -182,7 +188,7 @@ func TestSEC95NoSecretsInTheTree(t *testing.T) {
 	if err != nil || files < 50 {
 		t.Errorf("%d files read, %v", files, err)
 	}
-	if !secret.MatchString("-----BEGIN EC PRIVATE" + " KEY-----") {
+	if key := []byte("-----BEGIN EC PRIVATE" + " KEY-----"); !suspect(key) || !secret.Match(key) {
 		t.Error("the pattern finds nothing")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,15 +31,25 @@ type source struct {
 // nested are folders with modules of their own, and those without code of ours.
 var nested = map[string]bool{"test": true, "bench": true, "tools": true, "testdata": true, ".git": true, "bin": true}
 
-// readModule parses every Go file of the root module.
+// readModule returns every Go file of the root module, parsed once for all tests. They only read it.
 func readModule(t testing.TB) []source {
 	t.Helper()
+	all, err := parseModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d files found: the walk is wrong", len(all))
+	}
+	return all
+}
+
+var parseModule = sync.OnceValues(func() (all []source, err error) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Fatalf("module root: %v", err)
+		return nil, err
 	}
-	var all []source
-	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -52,14 +63,8 @@ func readModule(t testing.TB) []source {
 		all = append(all, s)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 10 {
-		t.Fatalf("only %d files found: the walk is wrong", len(all))
-	}
-	return all
-}
+	return all, err
+})
 
 func readFile(root, at string) (source, error) {
 	name, err := filepath.Rel(root, at)
