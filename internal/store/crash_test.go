@@ -90,7 +90,7 @@ func TestACrashDuringRecoveryCanBeRecovered(t *testing.T) {
 	c.watch(disk, &s)
 	life(t, disk, &s, small)
 	step := 7
-	if testing.Short() {
+	if brief() {
 		step = 41
 	}
 	stopped := 0

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"runtime"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -237,11 +238,15 @@ func TestOneSyncCoversAllThatWasAppendedDuringTheLast(t *testing.T) {
 	faults := vfs.NewFaults(disk, nil)
 	l := openLog(t, faults, "d", Options{})
 	defer closeLog(t, l)
-	faults.SetRules(vfs.MustParseRules("sync *.seg* * hold"))
+	defer faults.Release()
+	faults.SetRules(vfs.MustParseRules("sync 00000001.seg* * hold"))
 	syncs := func() int64 { return faults.Struck()[0] }
-	for i := 0; i < 100 || syncs() == 0; i++ {
+	for range 100 {
 		_, _, err := l.Append(one, false)
 		must(t, err)
+	}
+	for syncs() == 0 {
+		runtime.Gosched()
 	}
 	before := l.Durable()
 	_, end, err := l.Append(one, false)

@@ -29,6 +29,9 @@ func closeLog(t testing.TB, l *Log) {
 	}
 }
 
+// brief tells that an enumeration should take a sample.
+func brief() bool { return testing.Short() || underRace }
+
 // failer is what helpers need of a testing.TB or a rapid.T.
 type failer interface {
 	Helper()

@@ -186,8 +186,8 @@ func sampling() (every, nested int) {
 	switch {
 	case os.Getenv("KEYSTRAND_CRASH_ALL") != "":
 		return 1, 7
-	case testing.Short():
-		return 16, 211
+	case brief():
+		return 25, 311
 	}
 	return 4, 61
 }

@@ -100,13 +100,16 @@ func TestAnySubsetOfUnsyncedBlocksLeavesAPrefixOfWholeBatches(t *testing.T) {
 func TestStaleRecordsOfAnEarlierLifeAreNotRead(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashFS()
-	l := openLog(t, disk, "d", Options{})
+	faults := vfs.NewFaults(disk, nil)
+	l := openLog(t, faults, "d", Options{})
 	var s script
 	s.run(t, l, 2, true)
 	faultless := disk.Crash(0, 1)
+	faults.SetRules(vfs.MustParseRules("sync 0*.seg* * hold")) // the six were never durable, and none says that another was
 	s.run(t, l, 6, false)
 	tail, err := readFile(disk, segmentPath(1), 2<<20)
 	must(t, err)
+	faults.Release()
 	closeLog(t, l)
 
 	// The next life begins where the six batches stood, and writes one batch of exactly the size of theirs.
