@@ -75,12 +75,14 @@ func TestSignsOfLifeAreToldSparingly(t *testing.T) {
 	d := newDouble()
 	e := serve(t, d, nil)
 	c := e.dial(t, "c")
+	start := time.Now()
 	for range 50 {
 		c.heartbeat(t, v2.ClientType_SIMPLE_CONSUMER, "g")
 	}
+	most := 5 + int(time.Since(start).Seconds()) // fifty calls are quick only on a machine that has nothing else to do
 	count := func() int { d.mu.Lock(); defer d.mu.Unlock(); return len(d.seen) }
-	if n := count(); n < 1 || n > 5 {
-		t.Errorf("50 quick calls: told %d times", n)
+	if n := count(); n < 1 || n > most {
+		t.Errorf("50 calls in %v: told %d times, want %d at most", time.Since(start), n, most)
 	}
 	before := count()
 	c.heartbeat(t, v2.ClientType_SIMPLE_CONSUMER, "other")
