@@ -20,6 +20,12 @@ func (b *Broker) Receive(ctx context.Context, r Receive) ([]keystrand.Delivery, 
 	return b.core.Receive(ctx, r)
 }
 
+// EnsureGroup looks a consumer group up for a consumer of topic. With Options.AutoCreate an unknown one is made, ordered on a
+// FIFO topic; without, the error is keystrand.ErrGroupNotFound.
+func (b *Broker) EnsureGroup(ctx context.Context, group, topic string) (GroupInfo, error) {
+	return b.core.EnsureGroup(ctx, group, topic)
+}
+
 // Undelivered gives deliveries back that never reached their consumer; their attempts do not count.
 func (b *Broker) Undelivered(deliveries []keystrand.Delivery) { b.core.Undelivered(deliveries) }
 

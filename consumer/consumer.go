@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,9 @@ import (
 // the consumer stops and its drain time is over; context.Cause says which.
 //
 // nil: acknowledge. An error of class keystrand.ErrSuperseded: neither acknowledge nor fail. Any other error: a failed
-// attempt, which the engine counts; its text is kept as the reason.
+// attempt, which the engine counts; its text is kept as the reason. That holds for the class keystrand.ErrRejected too:
+// the engine delivers again until the group's attempts are used up, which with their back-off is some ten minutes by default.
+// To have a message that can never succeed dealt with now, keep it elsewhere and return nil, or park the message group.
 type Handler func(ctx context.Context, d keystrand.Delivery) error
 
 // Options of a consumer. The zero value works.
@@ -35,11 +38,15 @@ type Options struct {
 	HandlerTimeout time.Duration
 	// DrainTimeout is how long a stop waits for running handlers before it ends their contexts; default 30 s.
 	DrainTimeout time.Duration
-	// Events must not block.
+	// Events must not block. Without Events.Fault nothing shows that the engine is away, without Events.Failed nothing here
+	// shows why an attempt failed: set both to what logs.
 	Events Events
 	// Clock is the seam to time; default the real one.
-	Clock clock.Clock
+	Clock Clock
 }
+
+// Clock tells monotonic time: how long ago some fixed moment was. It must be safe from any goroutine.
+type Clock interface{ Mono() time.Duration }
 
 // Events tell what happens; each may be nil. They are called from several goroutines.
 type Events struct {
@@ -47,7 +54,8 @@ type Events struct {
 	Failed func(d keystrand.Delivery, cause error)
 	// Superseded: the delivery belongs to someone else now.
 	Superseded func(d keystrand.Delivery, cause error)
-	// Fault: the engine did not answer as it should; the call is repeated.
+	// Fault: the engine did not answer as it should; the call is repeated for as long as that can help. What the engine
+	// rejects at a receive ends Run instead.
 	Fault func(err error)
 }
 
@@ -130,9 +138,10 @@ func New(source keystrand.Consumer, h Handler, o Options) (*Consumer, error) {
 	return c, nil
 }
 
-// Run consumes until ctx ends. Then it receives nothing more, gives waiting deliveries back, lets running handlers finish
-// for DrainTimeout, ends the contexts of the rest, acknowledges what was done, and returns nil, or a *DrainError when
-// handlers ignore the end of their context. It may run once.
+// Run consumes until ctx ends, or until the engine rejects a receive (keystrand.ErrRejected, such as ErrTopicNotFound and
+// ErrGroupNotFound). Then it receives nothing more, gives waiting deliveries back, lets running handlers finish for
+// DrainTimeout, ends the contexts of the rest, acknowledges what was done, and returns nil or the rejection, and a
+// *DrainError when handlers ignore the end of their context. It may run once.
 func (c *Consumer) Run(ctx context.Context) error {
 	if !c.started.CompareAndSwap(false, true) {
 		return fmt.Errorf("consumer: Run was called before: %w", keystrand.ErrClosed)
@@ -158,12 +167,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	_ = calls.Stop() // they end with their context, and report through Events
 	c.dismiss()
 	if left > 0 {
-		return &DrainError{Running: left}
+		return errors.Join(err, &DrainError{Running: left})
 	}
-	if werr := pool.Wait(); err == nil {
-		err = werr
-	}
-	return err
+	return errors.Join(err, pool.Wait())
 }
 
 // Stats tells counts.

@@ -369,6 +369,54 @@ func TestEngineThatIsAwayIsAskedAgain(t *testing.T) { // N01
 	})
 }
 
+func TestReceiveThatIsRejectedEndsRun(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []error{keystrand.ErrTopicNotFound, keystrand.ErrGroupNotFound, keystrand.ErrRejected} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(time.Minute)
+			s.add("a", 1)
+			gone := false
+			s.fault = func(call string, _ keystrand.Delivery) error {
+				if call == "receive" && gone {
+					return reason
+				}
+				return nil
+			}
+			c, err := consumer.New(s, func(context.Context, keystrand.Delivery) error {
+				s.mu.Lock()
+				gone = true // while this handler runs
+				s.mu.Unlock()
+				<-time.After(time.Second)
+				return nil
+			}, consumer.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Run(t.Context()); !errors.Is(err, reason) {
+				t.Errorf("got %v, want %v", err, reason)
+			}
+			if n := c.Stats(); n.Acked != 1 || n.Running != 0 || n.Unanswered != 0 {
+				t.Errorf("%+v: what ran is finished first", n)
+			}
+		})
+	}
+}
+
+// A user's own clock: the type of Options.Clock can be named and made outside this module.
+type stoppedClock struct{}
+
+func (stoppedClock) Mono() time.Duration { return time.Hour }
+
+func TestConsumerTakesAUsersClock(t *testing.T) {
+	t.Parallel()
+	s := newSource(time.Minute)
+	s.add("a", 1)
+	var clock consumer.Clock = stoppedClock{}
+	_, stop := start(t, s, func(context.Context, keystrand.Delivery) error { return nil }, consumer.Options{Clock: clock})
+	s.waitAcked(t, 1)
+	mustStop(t, stop)
+}
+
 func TestRunTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSource(time.Minute)

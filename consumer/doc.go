@@ -9,6 +9,9 @@
 // delivery is acknowledged, together with all others that finished meanwhile; an error or a panic is reported as a failed
 // attempt; an error of class keystrand.ErrSuperseded is neither: the delivery belongs to someone else.
 //
+// An engine that does not answer is asked again, for ever; Options.Events.Fault tells of it. An engine that rejects a receive,
+// because topic or consumer group do not exist, ends Run with that error.
+//
 // # What it keeps
 //
 //   - Of a message group at most one handler runs in this process, also when a delivery comes again while the handler of

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/keystrand/keystrand"
@@ -11,7 +13,8 @@ import (
 // Pauses after an engine that does not answer.
 const minPause, maxPause = 50 * time.Millisecond, 5 * time.Second
 
-// receive asks for deliveries while there is room, until ctx ends. Workers are started in pool.
+// receive asks for deliveries while there is room, until ctx ends or the engine rejects the question: asking again does not
+// help then, and someone must be told. Workers are started in pool.
 func (c *Consumer) receive(ctx context.Context, pool *task.Group) error {
 	pause := minPause
 	for {
@@ -27,6 +30,9 @@ func (c *Consumer) receive(ctx context.Context, pool *task.Group) error {
 		if err == nil {
 			pause = minPause
 			continue
+		}
+		if errors.Is(err, keystrand.ErrRejected) {
+			return fmt.Errorf("receive: %w", err)
 		}
 		c.fault("receive", err)
 		if !wait(ctx, pause) {

@@ -107,6 +107,39 @@ func TestEngineOverGRPCPassesTheSuite(t *testing.T) {
 	})
 }
 
+func TestConsumerOfWhatDoesNotExistIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		topic string
+		auto  bool
+		want  error
+	}{
+		"topic":                     {"nowhere", false, keystrand.ErrTopicNotFound},
+		"topic, groups by use":      {"nowhere", true, keystrand.ErrTopicNotFound},
+		"group":                     {"orders", false, keystrand.ErrGroupNotFound},
+		"group that is made by use": {"orders", true, nil},
+	} {
+		e, err := embedded.Open(t.Context(), embedded.Options{
+			DataDir: t.TempDir(), AutoCreate: c.auto, Topics: []keystrand.TopicSpec{{Name: "orders", Type: keystrand.TopicFIFO}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, err := e.Consumer(t.Context(), keystrand.ConsumerOptions{Group: "billing", Topic: c.topic, Wait: time.Millisecond})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			if _, err := source.Receive(t.Context(), 1); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDialFailsWhereNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/keystrand/keystrand"
@@ -59,13 +60,26 @@ func (e *Engine) Producer(ctx context.Context) (keystrand.Producer, error) {
 	return &producer{broker: e.broker, open: newOpening(ctx)}, nil
 }
 
-// Consumer opens a receiver. An unknown topic or consumer group is refused at the first receive.
+// Consumer opens a receiver. A topic that does not exist is refused (keystrand.ErrTopicNotFound), and without
+// Options.AutoCreate a consumer group that does not exist, too (ErrGroupNotFound).
 func (e *Engine) Consumer(ctx context.Context, o keystrand.ConsumerOptions) (keystrand.Consumer, error) {
 	o, err := completeConsumer(o, minLease)
 	if err != nil {
 		return nil, err
 	}
+	if err := e.known(ctx, o); err != nil {
+		return nil, fmt.Errorf("consumer of topic %q in group %q: %w", o.Topic, o.Group, err)
+	}
 	return &consumer{broker: e.broker, options: o, open: newOpening(ctx)}, nil
+}
+
+// known refuses names that a receive would refuse: most consumers are opened long before someone looks at what they receive.
+func (e *Engine) known(ctx context.Context, o keystrand.ConsumerOptions) error {
+	if !slices.ContainsFunc(e.broker.Topics(), func(t broker.TopicInfo) bool { return t.Name == o.Topic }) {
+		return fmt.Errorf("%w; make it with Admin().CreateTopic or Options.Topics", keystrand.ErrTopicNotFound)
+	}
+	_, err := e.broker.EnsureGroup(ctx, o.Group, o.Topic)
+	return err
 }
 
 // Admin manages topics and groups.
