@@ -15,7 +15,9 @@
 //   - A token older than the stored one of the same broker: the lease was lost; nothing changes, the error is ErrSuperseded.
 //     A token of another broker is accepted: there the version guards.
 //
-// Acknowledge the delivery after Apply returned without an error, whatever the outcome.
+// Acknowledge the delivery after Apply returned without an error, whatever the outcome. An error of class ErrRejected, such as
+// a forbidden transition, comes with each delivery again; the engine still delivers until the group's attempts are used up,
+// and the message group waits meanwhile. [TransitionError] says what a handler can do about it.
 //
 // # What it does not
 //

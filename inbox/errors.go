@@ -29,6 +29,11 @@ func (e *GapError) Unwrap() error { return keystrand.ErrRetryLater }
 
 // TransitionError: the state machine has no such transition. Delivering the event again does not help: park it or send
 // what should have come before. Its class is keystrand.ErrRejected.
+//
+// The engine does not know that: a consumer's handler that returns this error has a failed attempt as any other, and the
+// event comes again until the consumer group's attempts are used up, with the default settings after some ten minutes. Only
+// then its message group is parked or the event goes to the dead letters. A handler that finds this error by errors.As may
+// instead write the event down for a person and return nil.
 type TransitionError struct {
 	Aggregate, State, EventType string
 	Version                     int64

@@ -127,7 +127,7 @@ type released struct {
 //
 // Errors: ErrSuperseded (do nothing more with the delivery), *GapError and others of class ErrRetryLater (let it come
 // again), ErrUnknown (the commit's answer was lost; the next delivery decides), ErrRejected (the message is no event, or
-// its transition is not allowed), and whatever the handler returned, wrapped.
+// its transition is not allowed: each delivery will end so, see *TransitionError), and whatever the handler returned, wrapped.
 func (b *Inbox) Apply(ctx context.Context, d keystrand.Delivery, h Handler) (Result, error) {
 	e, err := keystrand.EventOf(d.Message)
 	if err != nil {

@@ -396,6 +396,14 @@ func TestApplyInNeedsAWriterAndCommitsWithTheCaller(t *testing.T) {
 	}
 }
 
+func TestApplyInWithoutATransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	box := newInbox(t, open(t), sqlite.Dialect, inbox.Options{})
+	if _, err := box.ApplyIn(t.Context(), nil, event("a", 1), token(1), effect); !errors.Is(err, keystrand.ErrRejected) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNoEventIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newInbox(t, open(t), sqlite.Dialect, inbox.Options{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keystrand/keystrand"
+	"github.com/keystrand/keystrand/dialect"
 	"github.com/keystrand/keystrand/dialect/sqlite"
 	"github.com/keystrand/keystrand/outbox"
 )
@@ -56,6 +57,39 @@ func add(t testing.TB, db *sql.DB, events ...keystrand.Event) []keystrand.Event 
 
 func event(aggregate, id string) keystrand.Event {
 	return keystrand.Event{EventID: id, Aggregate: aggregate, Type: "Happened", Payload: []byte(id)}
+}
+
+func TestAppendWithoutATransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	box := newOutbox(t)
+	for name, tx := range map[string]dialect.Tx{"nil": nil, "nil of a type": (*sql.Tx)(nil), "no database": (*sql.DB)(nil)} {
+		if _, err := box.Append(t.Context(), tx, event("order-1", "e1")); !errors.Is(err, keystrand.ErrRejected) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if _, err := box.AppendAll(t.Context(), tx, event("order-1", "e1")); !errors.Is(err, keystrand.ErrRejected) {
+			t.Errorf("%s, all: got %v", name, err)
+		}
+	}
+	if _, err := sqlite.Begin(t.Context(), nil); !errors.Is(err, keystrand.ErrRejected) {
+		t.Errorf("begin on no database: %v", err)
+	}
+}
+
+func TestAppendBeforeMigrateSaysWhatToRun(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "new.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	tx, err := sqlite.Begin(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := newOutbox(t).Append(t.Context(), tx, event("order-1", "e1")); !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "Migrate") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestAppendFillsInVersionIdAndTimes(t *testing.T) {

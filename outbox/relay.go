@@ -33,7 +33,14 @@ type RelayOptions struct {
 	// Events are called from the relay's goroutine, one at a time; they must not block.
 	Events RelayEvents
 	// Clock is the seam to time; default the real one.
-	Clock clock.Clock
+	Clock Clock
+}
+
+// Clock tells both times; it must be safe from any goroutine. Wall stamps what people read. Mono never runs backwards: how
+// long ago some fixed moment was.
+type Clock interface {
+	Wall() time.Time
+	Mono() time.Duration
 }
 
 // RelayEvents tell what happens; each may be nil.

@@ -17,6 +17,14 @@ import (
 	"github.com/keystrand/keystrand/outbox"
 )
 
+// stoppedClock is a user's own: the type of RelayOptions.Clock can be named and made outside this module.
+type stoppedClock struct{}
+
+func (stoppedClock) Wall() time.Time     { return time.Unix(1_800_000_000, 0) }
+func (stoppedClock) Mono() time.Duration { return time.Hour }
+
+var _ outbox.Clock = stoppedClock{}
+
 // engine is a producer that keeps what it was sent, in order, and fails as its fault says.
 type engine struct {
 	mu    sync.Mutex

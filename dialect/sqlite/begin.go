@@ -16,6 +16,9 @@ import (
 // place in the order of the callers, at most the busy timeout; then the error is ErrRetryLater and nothing was done.
 // One goroutine must not begin a second one on the same database before the first has ended: it would wait for itself.
 func Begin(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
+	if db == nil {
+		return nil, fmt.Errorf("begin on SQLite: the database is nil: %w", ErrForeignDatabase)
+	}
 	pool, ok := db.Driver().(*poolDriver)
 	if !ok {
 		return nil, fmt.Errorf("begin on SQLite: %w", ErrForeignDatabase)
@@ -34,6 +37,9 @@ func Begin(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
 
 // checkWriter refuses transactions that are not writers.
 func checkWriter(ctx context.Context, tx dialect.Tx) error {
+	if isNil(tx) {
+		return ErrNilTransaction
+	}
 	var m mode
 	err := tx.QueryRowContext(ctx, modeQuery).Scan((*string)(&m))
 	switch {
@@ -47,6 +53,21 @@ func checkWriter(ctx context.Context, tx dialect.Tx) error {
 		return ErrDeferred
 	}
 	return ErrNoTransaction
+}
+
+// isNil also finds the nil of a type: a tx whose Begin failed with an error that nobody looked at.
+func isNil(tx dialect.Tx) bool {
+	switch tx := tx.(type) {
+	case nil:
+		return true
+	case *sql.Tx:
+		return tx == nil
+	case *sql.DB:
+		return tx == nil
+	case *sql.Conn:
+		return tx == nil
+	}
+	return false
 }
 
 // ticket is the right to be this pool's writer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	driverimpl "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -18,6 +19,8 @@ var (
 	ErrDeferred = refused("this SQLite transaction began deferred: its first write fails when another writer committed after its first read, and its reads are not protected until then; begin it with sqlite.Begin")
 	// ErrNoTransaction: a database or connection was handed over, not a transaction. Begin one with sqlite.Begin.
 	ErrNoTransaction = refused("this is not inside a transaction, so what is written would not be one act with yours; begin one with sqlite.Begin")
+	// ErrNilTransaction: nil was handed over instead of a transaction. Begin one with sqlite.Begin, and look at its error.
+	ErrNilTransaction = refused("the transaction is nil; begin one with sqlite.Begin and look at its error")
 	// ErrForeignDatabase: the database was not opened with sqlite.Open, so nobody can tell how its transactions began.
 	ErrForeignDatabase = refused("the database was not opened with sqlite.Open, which sets WAL, synchronous=FULL and the busy timeout; open it so")
 )
@@ -68,5 +71,11 @@ func wrap(err error) error {
 	case dialect.ClassCorrupt:
 		return fmt.Errorf("%w: %w", err, keystrand.ErrCorrupt)
 	}
+	if strings.Contains(err.Error(), missingTable) {
+		err = fmt.Errorf("%w; this database has not got the tables of outbox and inbox: run sqlite.Dialect.Migrate on it first", err)
+	}
 	return fmt.Errorf("%w: %w", err, keystrand.ErrRejected)
 }
+
+// missingTable is how SQLite's text begins, which alone tells it from other SQLITE_ERRORs, when the table is one of ours.
+const missingTable = "no such table: keystrand_"
