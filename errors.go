@@ -34,6 +34,8 @@ var (
 	ErrTooLarge = classed("too large", ErrRejected)
 	// ErrClosed: the thing was closed, or is closing; nothing was done.
 	ErrClosed = classed("closed", ErrRetryLater)
+	// ErrLocked: another broker, in this process or another one, has the data directory open. Stop it, or give another one.
+	ErrLocked = classed("data directory in use", ErrRetryLater)
 	// ErrReadOnly: after a failed write or sync the store takes nothing more until it is reopened and verified.
 	ErrReadOnly = classed("store is read-only after a failed write", ErrRetryLater)
 )

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/internal/admin"
 	"github.com/keystrand/keystrand/internal/sequencer"
 	"github.com/keystrand/keystrand/internal/server"
@@ -44,6 +45,10 @@ type Broker struct {
 }
 
 // Open locks and recovers the data directory and binds the listeners. The broker works once Run is called.
+//
+// Errors: keystrand.ErrLocked when another broker has the directory; ErrRetryLater also when a port is in use or the disk
+// does not answer; ErrRejected when the options are wrong, such as an address that is not loopback or a directory that is a
+// file; ErrCorrupt when what is stored is damaged.
 func Open(o Options) (*Broker, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -55,7 +60,7 @@ func Open(o Options) (*Broker, error) {
 		o.fs = vfs.OS{}
 		dir, err := filepath.Abs(o.DataDir)
 		if err != nil {
-			return nil, fmt.Errorf("data directory %q: %w", o.DataDir, err)
+			return nil, fmt.Errorf("data directory %q: %w: %w", o.DataDir, err, keystrand.ErrRetryLater)
 		}
 		o.DataDir = filepath.ToSlash(dir)
 	}
@@ -64,7 +69,7 @@ func Open(o Options) (*Broker, error) {
 		RestartHold: o.RestartHold, SnapshotEvery: o.SnapshotEvery, AutoCreate: o.AutoCreate,
 	})
 	if err != nil {
-		return nil, err
+		return nil, openError(err)
 	}
 	b := &Broker{core: s, options: o}
 	if err := b.listen(); err != nil {
@@ -73,20 +78,35 @@ func Open(o Options) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) listen() (err error) {
+// listen binds what the options name, and reports all that cannot be bound.
+func (b *Broker) listen() error {
+	var faults []error
+	var err error
 	if b.options.GRPCAddr != "" {
-		if err := admin.CheckLoopback(b.options.GRPCAddr); err != nil {
-			return fmt.Errorf("grpc address: %w", err)
-		}
-		if b.grpc, err = net.Listen("tcp", b.options.GRPCAddr); err != nil {
-			return fmt.Errorf("grpc address: listen on %s: %w; choose a free port, or 0 for any", b.options.GRPCAddr, err)
+		if b.grpc, err = listenLoopback(b.options.GRPCAddr); err != nil {
+			faults = append(faults, listenError(fmt.Errorf("grpc-addr: %w; choose a free port, or 0 for any", err)))
 		}
 		b.server = server.New(server.Options{Sequencer: b.core, Logger: b.options.Logger})
 	}
 	if b.options.HTTPAddr != "" {
-		b.http, err = admin.Open(admin.Options{Backend: b.core, Addr: b.options.HTTPAddr, Logger: b.options.Logger, Version: b.options.Version})
+		if b.http, err = admin.Open(admin.Options{Backend: b.core, Addr: b.options.HTTPAddr, Logger: b.options.Logger, Version: b.options.Version}); err != nil {
+			faults = append(faults, listenError(err))
+		}
 	}
-	return err
+	return errors.Join(faults...)
+}
+
+// listenLoopback listens where Validate has allowed it, and looks again at what was bound: "localhost" may have been
+// something else.
+func listenLoopback(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if err := admin.CheckLoopback(listener.Addr().String()); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
 }
 
 // Addresses are where the broker listens; empty when it does not.
@@ -134,22 +154,29 @@ func (b *Broker) Run(ctx context.Context, ready func()) error {
 		err = errors.Join(err, edges.Stop())
 	}
 	stopCore()
-	return errors.Join(err, coreGroup.Wait())
+	return withClass(errors.Join(err, coreGroup.Wait()), keystrand.ErrUnknown)
 }
 
-// makeNamed creates what the options name.
+// makeNamed creates what the options name. What exists otherwise is an error: nobody knows whose settings are meant.
 func (b *Broker) makeNamed(ctx context.Context) error {
 	for _, t := range b.options.Topics {
 		if err := b.CreateTopic(ctx, t); err != nil {
-			return err
+			return advise(err)
 		}
 	}
 	for _, g := range b.options.Groups {
 		if err := b.CreateGroup(ctx, g); err != nil {
-			return err
+			return advise(err)
 		}
 	}
 	return nil
+}
+
+func advise(err error) error {
+	if errors.Is(err, keystrand.ErrExists) {
+		return fmt.Errorf("%w; use its settings or another name", err)
+	}
+	return err
 }
 
 func (b *Broker) serve(edges *task.Group) {
@@ -174,7 +201,7 @@ func (b *Broker) Close() error {
 				errs = append(errs, err)
 			}
 		}
-		b.err = errors.Join(append(errs, b.core.Close())...)
+		b.err = withClass(errors.Join(append(errs, b.core.Close())...), keystrand.ErrUnknown)
 	})
 	return b.err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -81,9 +83,10 @@ func TestTwoBrokersCannotShareADataDirectory(t *testing.T) {
 	open(t, func(o *broker.Options) { o.DataDir = dir })
 	if b, err := broker.Open(broker.Options{DataDir: dir}); err == nil {
 		t.Fatal(errors.Join(errors.New("D24: the second open succeeded"), b.Close()))
-	} else if !strings.Contains(err.Error(), "lock") {
-		t.Fatalf("the error does not say what holds the directory: %v", err)
+	} else if !errors.Is(err, keystrand.ErrLocked) || !errors.Is(err, keystrand.ErrRetryLater) || strings.Count(err.Error(), dir) != 1 {
+		t.Fatalf("the error does not say, once, what holds the directory: %v", err)
 	}
+	open(t, nil) // another directory serves beside it
 }
 
 func TestNonLoopbackAddressIsRefused(t *testing.T) {
@@ -91,6 +94,69 @@ func TestNonLoopbackAddressIsRefused(t *testing.T) {
 		o.DataDir = t.TempDir()
 		if b, err := broker.Open(o); err == nil {
 			t.Errorf("SEC-01: %+v was opened: %v", o, b.Close())
+		} else if !errors.Is(err, keystrand.ErrRejected) {
+			t.Errorf("%+v: got %v, want ErrRejected", o, err)
+		}
+	}
+	err := broker.Options{DataDir: "x", GRPCAddr: "0.0.0.0:0", HTTPAddr: "nonsense"}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "GRPCAddr") || !strings.Contains(err.Error(), "HTTPAddr") {
+		t.Errorf("got %v, want both addresses", err)
+	}
+}
+
+func TestPortInUseIsForLaterAndTheDirectoryIsGivenBack(t *testing.T) {
+	first := open(t, nil).Addresses()
+	dir := t.TempDir()
+	_, err := broker.Open(broker.Options{DataDir: dir, GRPCAddr: first.GRPC, HTTPAddr: first.HTTP})
+	if !errors.Is(err, keystrand.ErrRetryLater) || errors.Is(err, keystrand.ErrRejected) {
+		t.Fatalf("got %v, want ErrRetryLater", err)
+	}
+	for _, port := range []string{first.GRPC, first.HTTP} {
+		if !strings.Contains(err.Error(), port) {
+			t.Errorf("%v does not name %s", err, port)
+		}
+	}
+	open(t, func(o *broker.Options) { o.DataDir = dir })
+}
+
+func TestAddressThatCannotBeIsRejected(t *testing.T) {
+	_, err := broker.Open(broker.Options{DataDir: t.TempDir(), GRPCAddr: "127.0.0.1:70000", HTTPAddr: "127.0.0.1:0"})
+	if !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "grpc-addr") {
+		t.Errorf("got %v, want ErrRejected", err)
+	}
+}
+
+func TestDirectoryThatCannotBeIsRejected(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "afile")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broker.Open(broker.Options{DataDir: file}); !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "is a file") {
+		t.Errorf("got %v, want ErrRejected", err)
+	}
+}
+
+func TestTopicOfOtherSettingsSaysWhatToDo(t *testing.T) {
+	for name, change := range map[string]func(*broker.Options){
+		"topic": func(o *broker.Options) { o.Topics[0].Type = keystrand.TopicNormal },
+		"group": func(o *broker.Options) { o.Groups[0].Ordered = false },
+	} {
+		dir := t.TempDir()
+		o := broker.Options{DataDir: dir, Topics: []keystrand.TopicSpec{{Name: "orders", Type: keystrand.TopicFIFO}}, Groups: []keystrand.GroupSpec{{Name: "billing", Ordered: true}}}
+		for _, again := range []bool{false, true} {
+			if again {
+				change(&o)
+			}
+			b, err := broker.Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			err = errors.Join(b.Run(ctx, stop), b.Close())
+			stop()
+			if again != errors.Is(err, keystrand.ErrExists) || again != strings.Contains(fmt.Sprint(err), "use its settings or another name") {
+				t.Errorf("%s, again %v: got %v", name, again, err)
+			}
 		}
 	}
 }

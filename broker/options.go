@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keystrand/keystrand"
+	"github.com/keystrand/keystrand/internal/admin"
 	"github.com/keystrand/keystrand/internal/vfs"
 )
 
@@ -53,6 +54,14 @@ func (o Options) Validate() error {
 	}
 	if o.SnapshotEvery < 0 {
 		faults = append(faults, fmt.Errorf("SnapshotEvery: %v is negative", o.SnapshotEvery))
+	}
+	for _, a := range []struct{ field, address string }{{"GRPCAddr", o.GRPCAddr}, {"HTTPAddr", o.HTTPAddr}} {
+		if a.address == "" {
+			continue
+		}
+		if err := admin.CheckLoopback(a.address); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", a.field, err))
+		}
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("broker options: %w: %w", keystrand.ErrRejected, errors.Join(faults...))

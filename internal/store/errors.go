@@ -3,8 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"github.com/keystrand/keystrand"
+	"github.com/keystrand/keystrand/internal/vfs"
 )
 
 // ErrNoSpace: the disk is at its free-space floor, or a new segment could not be made. Nothing was appended. Reserved
@@ -16,6 +19,38 @@ type noSpaceError struct{}
 
 func (noSpaceError) Error() string { return "no space: the disk is at its free-space floor" }
 func (noSpaceError) Unwrap() error { return keystrand.ErrRetryLater }
+
+// DirectoryError: the data directory cannot be opened as it is. Nothing was changed. Its text is whole, with the directory
+// and what to do: who passes it on has nothing to add.
+type DirectoryError struct {
+	Dir   string
+	text  string
+	class error // keystrand.ErrLocked or keystrand.ErrRejected
+	cause error
+}
+
+func (e *DirectoryError) Error() string { return e.text }
+
+// Unwrap gives the class and the cause.
+func (e *DirectoryError) Unwrap() []error { return []error{e.class, e.cause} }
+
+// directoryError says what a failure to enter the data directory means, where more than the system's words can be said.
+func directoryError(dir string, err error) error {
+	e := &DirectoryError{Dir: dir, class: keystrand.ErrRejected, cause: err}
+	var at *fs.PathError
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		e.class = keystrand.ErrLocked
+		e.text = fmt.Sprintf("data directory %q is in use by another broker; stop it, or give another directory with --data (DataDir)", dir)
+	case errors.Is(err, syscall.ENOTDIR) && errors.As(err, &at):
+		e.text = fmt.Sprintf("data directory %q: %s is a file; give a directory with --data (DataDir), it is made if missing", dir, at.Path)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		e.text = fmt.Sprintf("data directory %q: %v; let this user write there, or give another directory with --data (DataDir)", dir, err)
+	default:
+		return fmt.Errorf("open the log in %s: %w", dir, err)
+	}
+	return e
+}
 
 // errPlace is why the bytes at one place are no record. Recovery takes it for the end of the log or for damage.
 var (

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/keystrand/keystrand"
@@ -65,7 +68,23 @@ func TestASecondOpenOfADirectoryIsRefused(t *testing.T) { // D24
 	dir := t.TempDir()
 	l := openLog(t, vfs.OS{}, dir, Options{})
 	defer closeLog(t, l)
-	if _, err := Open(vfs.OS{}, dir, Options{}); !errors.Is(err, vfs.ErrLocked) {
+	_, err := Open(vfs.OS{}, dir, Options{})
+	if !errors.Is(err, keystrand.ErrLocked) || !errors.Is(err, keystrand.ErrRetryLater) || !errors.Is(err, vfs.ErrLocked) {
 		t.Fatalf("got %v, want ErrLocked", err)
+	}
+}
+
+func TestAFileIsNoDataDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "afile")
+	if err := os.WriteFile(file, []byte("notes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, file + "/below"} {
+		_, err := Open(vfs.OS{}, dir, Options{})
+		var refused *DirectoryError
+		if !errors.As(err, &refused) || !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), file+" is a file") {
+			t.Errorf("%s: got %v", dir, err)
+		}
 	}
 }

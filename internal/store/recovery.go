@@ -39,16 +39,16 @@ func (o Options) complete() Options {
 // Open locks dir, recovers the log in it or makes a new one, and begins a new life of it. It can be stopped at any
 // point and repeated.
 //
-// Errors: vfs.ErrLocked when another process has it; keystrand.ErrCorrupt when durable bytes are damaged or missing, with the
+// Errors: *DirectoryError when the directory is another broker's (keystrand.ErrLocked) or cannot be one; keystrand.ErrCorrupt when durable bytes are damaged or missing, with the
 // place and what to do, and nothing changed.
 func Open(disk vfs.FS, dir string, o Options) (*Log, error) {
 	start := time.Now()
 	if err := disk.MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("open the log: %w", err)
+		return nil, directoryError(dir, err)
 	}
 	lock, err := disk.Lock(dir + "/lock")
 	if err != nil {
-		return nil, fmt.Errorf("open the log in %s: %w", dir, err)
+		return nil, directoryError(dir, err)
 	}
 	// The log's goroutines live from Open to Close, not as long as any call.
 	l := &Log{disk: disk, dir: dir, o: o.complete(), lock: lock, flushWake: make(chan struct{}, 1), tasks: task.NewGroup(context.Background()), unchecked: spaceCheckBytes}
