@@ -108,10 +108,6 @@ kill: ## SIGKILL of the broker ten times under load from the official SDK, judge
 isolation: ## one failing or hanging message group of 1,000: rate and p99 of the others, judged; about 20 minutes
 	cd test && $(GO) test -count=1 -timeout 60m -v -tags long -run Isolation . -long
 
-.PHONY: long
-long: ## integration, and what takes minutes: the others' rate and latency beside a poisoned group
-	cd test && $(GO) test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) .
-
 ##@ Measure
 .PHONY: bench-keyed
 bench-keyed: ## G1 and G2: many keys, order kept, handlers in parallel
