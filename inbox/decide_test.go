@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,35 @@ import (
 
 func token(broker string, value uint64) keystrand.Token {
 	return keystrand.Token{Broker: broker, Value: value}
+}
+
+// judge is a dialect that has one opinion.
+type judge struct {
+	dialect.Dialect
+	class dialect.Class
+}
+
+func (j judge) Classify(error) dialect.Class { return j.class }
+
+func TestCommitThatFailsHasAClass(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		class dialect.Class
+		err   error
+		want  error
+	}{
+		{dialect.ClassRetry, broken, keystrand.ErrRetryLater},
+		{dialect.ClassUnknown, broken, keystrand.ErrUnknown},
+		{dialect.ClassCorrupt, broken, keystrand.ErrCorrupt},
+		{dialect.ClassRefused, broken, keystrand.ErrRejected},
+		{dialect.ClassOther, broken, keystrand.ErrUnknown},
+		{dialect.ClassOther, context.Canceled, context.Canceled},
+	} {
+		if err := commitError(judge{class: c.class}, c.err); !errors.Is(err, c.want) || !errors.Is(err, c.err) {
+			t.Errorf("%v: got %v, want %v", c.class, err, c.want)
+		}
+	}
 }
 
 func TestDecide(t *testing.T) {

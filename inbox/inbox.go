@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -190,10 +191,15 @@ func commitError(d dialect.Dialect, err error) error {
 	switch d.Classify(err) {
 	case dialect.ClassRetry:
 		return fmt.Errorf("commit: %w: %w", err, keystrand.ErrRetryLater)
-	case dialect.ClassUnknown:
-		return fmt.Errorf("commit: %w: %w", err, keystrand.ErrUnknown)
+	case dialect.ClassCorrupt:
+		return fmt.Errorf("commit: %w: %w", err, keystrand.ErrCorrupt)
+	case dialect.ClassRefused:
+		return fmt.Errorf("commit: %w: %w", err, keystrand.ErrRejected)
 	}
-	return fmt.Errorf("commit: %w", err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return fmt.Errorf("commit: %w: %w", err, keystrand.ErrUnknown) // it may be in: the next delivery decides
 }
 
 // ApplyIn is Apply in a transaction of the caller, who commits it, or rolls it back after an error, and repeats it when the

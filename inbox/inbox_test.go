@@ -453,9 +453,9 @@ func TestBusyDatabaseIsRetriedFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newInbox(t, db, sqlite.Dialect, inbox.Options{Retries: 1000})
+	began := time.Now()
 	freed := time.AfterFunc(150*time.Millisecond, func() { _ = holder.Rollback() })
 	defer freed.Stop()
-	began := time.Now()
 	r, err := b.ApplyEvent(t.Context(), event("a", 1), token(1), nil)
 	if err != nil || r.Outcome != inbox.Applied || time.Since(began) < 100*time.Millisecond {
 		t.Errorf("%v, %v, after %v", r, err, time.Since(began))

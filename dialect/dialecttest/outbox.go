@@ -177,9 +177,6 @@ func (s Subject) unsent(t *testing.T) {
 // lateCommit: a transaction that began first commits last; its row is not passed over (S15).
 func (s Subject) lateCommit(t *testing.T) {
 	t.Parallel()
-	if s.OneWriter {
-		t.Skip("this database has one writer at a time: rows commit in the order of their numbers")
-	}
 	db := s.open(t)
 	late := must(s.Dialect.Begin(t.Context(), db))(t)
 	must(s.Dialect.AppendEvent(t.Context(), late, outboxEvent("a", 1, 0)))(t)

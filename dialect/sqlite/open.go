@@ -78,10 +78,12 @@ func dsnOf(name string) (string, error) {
 }
 
 // prepareFile switches the file to WAL, which stays with the file, and fails early when it is no database. The switch
-// needs the file for itself for a moment, and SQLite does not wait for that: it is tried until the busy timeout is over,
-// which is the bound here, since Open takes no context, as sql.Open takes none.
+// needs the file for itself for a moment, and SQLite does not wait for that: it is tried until the busy timeout is over, or
+// leastOpen if that is longer: a short busy timeout is about waiting for writers, not about a slow disk. This is the bound
+// here, since Open takes no context, as sql.Open takes none.
 func prepareFile(db *sql.DB, o Options) error {
-	ctx, cancel := context.WithTimeout(context.Background(), o.BusyTimeout)
+	const leastOpen = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), max(o.BusyTimeout, leastOpen))
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		var mode string
