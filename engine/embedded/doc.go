@@ -9,6 +9,20 @@
 //   - the engine counts attempts, and keeps the count over restarts;
 //   - Send and Ack return when it is on disk.
 //
+// # Putting it together, and stopping it
+//
+// The package's example is the whole way: a transaction with its events in the outbox, the relay, the broker, a consumer, and
+// an inbox that applies them. Topic and consumer group must exist before the consumer is opened: name them in Options, or make
+// them by Admin.
+//
+// Stop in this order:
+//
+//  1. End the contexts of consumer.Run and of the relay's Run, and wait until both have returned: handlers and sends that are
+//     out come to their end, and what they did is acknowledged and stamped.
+//  2. Close the keystrand.Consumer and the keystrand.Producer.
+//  3. Close the engine. In another order what is out gets ErrClosed, and its messages come again after the lease.
+//  4. Close the database: handlers and relay used it to the last.
+//
 // # What differs over Dial
 //
 // The protocol does not say which queue took a message (Receipt.Queue is -1), nor whether a report of failure came too late:

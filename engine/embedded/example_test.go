@@ -3,22 +3,23 @@ package embedded_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/consumer"
 	"github.com/keystrand/keystrand/dialect/sqlite"
 	"github.com/keystrand/keystrand/engine/embedded"
 	"github.com/keystrand/keystrand/inbox"
-	"github.com/keystrand/keystrand/internal/task"
 	"github.com/keystrand/keystrand/outbox"
 )
 
 // The whole way in one process: a business transaction, its events in the outbox, a relay, the broker, a consumer, and an
-// inbox that applies them.
+// inbox that applies them; and the order in which they end.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -93,10 +94,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	services := task.NewGroup(ctx)
-	services.Go("relay", relay.Run)
-	services.Go("consumer", lanes.Run)
-	fmt.Println("ended:", services.Wait())
+	var services sync.WaitGroup
+	var relayEnd, consumerEnd error
+	services.Go(func() { defer stop(); relayEnd = relay.Run(ctx) }) // when one ends, for whatever reason, so does the other
+	services.Go(func() { defer stop(); consumerEnd = lanes.Run(ctx) })
+	services.Wait()
+	fmt.Println("ended:", errors.Join(relayEnd, consumerEnd, source.Close(), producer.Close(), engine.Close(), db.Close()))
 	// Output:
 	// order-1001 version 1 OrderCreated
 	// order-1001 version 2 PaymentSucceeded

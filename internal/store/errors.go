@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"github.com/keystrand/keystrand"
@@ -42,6 +43,8 @@ func directoryError(dir string, err error) error {
 	case errors.Is(err, vfs.ErrLocked):
 		e.class = keystrand.ErrLocked
 		e.text = fmt.Sprintf("data directory %q is in use by another broker; stop it, or give another directory with --data (DataDir)", dir)
+	case errors.Is(err, syscall.ENOTDIR) && errors.As(err, &at) && at.Path == filepath.Clean(dir):
+		e.text = fmt.Sprintf("data directory %q is a file; give a directory with --data (DataDir), it is made if missing", dir)
 	case errors.Is(err, syscall.ENOTDIR) && errors.As(err, &at):
 		e.text = fmt.Sprintf("data directory %q: %s is a file; give a directory with --data (DataDir), it is made if missing", dir, at.Path)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
