@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
+	"strings"
 
 	"github.com/keystrand/keystrand"
 	"github.com/keystrand/keystrand/internal/deliver"
@@ -153,7 +155,7 @@ func (s *Sequencer) createGroup(spec keystrand.GroupSpec) error {
 		if have.Spec == spec {
 			return nil
 		}
-		return fmt.Errorf("asked for %+v, it is %+v: %w", spec, have.Spec, keystrand.ErrExists)
+		return fmt.Errorf("%s: %w", difference(have.Spec, spec), keystrand.ErrExists)
 	}
 	if len(l.catalog.Groups()) >= s.o.MaxGroups {
 		return fmt.Errorf("there are %d groups, the bound: %w", s.o.MaxGroups, keystrand.ErrRetryLater)
@@ -165,6 +167,18 @@ func (s *Sequencer) createGroup(spec keystrand.GroupSpec) error {
 	s.record(&g)
 	s.publishView()
 	return nil
+}
+
+// difference names the settings that differ, for people.
+func difference(is, asked keystrand.GroupSpec) string {
+	var out []string
+	a, b := reflect.ValueOf(is), reflect.ValueOf(asked)
+	for i := range a.NumField() {
+		if !a.Field(i).Equal(b.Field(i)) {
+			out = append(out, fmt.Sprintf("%s is %v, asked for %v", a.Type().Field(i).Name, a.Field(i), b.Field(i)))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // EnsureGroup looks a group up for a client that wants to receive from topic. With AutoCreate an unknown group comes into

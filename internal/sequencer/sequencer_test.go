@@ -114,6 +114,19 @@ func TestOnlyTheGroupOfAnUnfinishedMessageWaits(t *testing.T) {
 	}
 }
 
+func TestAGroupThatExistsWithOtherSettingsSaysWhichDiffer(t *testing.T) {
+	r := start(t, t.TempDir(), nil)
+	r.create(t, keystrand.GroupSpec{})
+	if err := r.CreateGroup(t.Context(), keystrand.GroupSpec{Name: "g", Ordered: true}); err != nil {
+		t.Fatalf("the same settings again: %v", err)
+	}
+	err := r.CreateGroup(t.Context(), keystrand.GroupSpec{Name: "g", MaxAttempts: 3})
+	want := `create group "g": Ordered is true, asked for false; MaxAttempts is 16, asked for 3: exists with other settings`
+	if !errors.Is(err, keystrand.ErrExists) || err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestAckAfterLeaseExpiryIsRejected(t *testing.T) {
 	r := start(t, t.TempDir(), nil)
 	r.create(t, keystrand.GroupSpec{})
