@@ -20,10 +20,14 @@ func TestTheReadmesFirstCommandsWork(t *testing.T) {
 		t.Fatal("no block of shell commands")
 	}
 	var broker *brokerProcess
-	ran, outputs := 0, map[string]string{}
+	waits, ran, outputs := false, 0, map[string]string{}
 	for line := range strings.Lines(block) {
 		line, _, _ = strings.Cut(line, " #")
 		words := strings.Fields(line)
+		if len(words) > 0 && words[0] == "until" {
+			waits = true
+			continue
+		}
 		if len(words) < 2 || words[0] != "./keystrand" {
 			continue
 		}
@@ -31,8 +35,8 @@ func TestTheReadmesFirstCommandsWork(t *testing.T) {
 			broker = startBroker(t, append([]string{"--data", t.TempDir()}, strings.Fields(strings.TrimSuffix(strings.Join(words[2:], " "), "&"))...)...)
 			continue
 		}
-		if broker == nil {
-			t.Fatalf("%q stands before serve", line)
+		if broker == nil || !waits {
+			t.Fatalf("%q stands before serve, or before the wait until it is ready", line)
 		}
 		out := broker.keystrand(t, words[1:]...)
 		ran++

@@ -22,7 +22,7 @@ func TestWrongUsageIsExitCode2AndNamesWhatIsWrong(t *testing.T) {
 		{"explain --group g", "--topic"}, {"send --topic t", "body"}, {"send --body x", "--topic"}, {"send --topic t --body x --body-file y", "both"},
 		{"send --topic t --body x --property a", "NAME=VALUE"}, {"receive --group g --topic t --max 0", "--max"}, {"receive --topic t", "--group"},
 		{"serve --http-addr 0.0.0.0:1", "loopback"}, {"serve --grpc-addr :1", "loopback"}, {"serve --sync sometimes", "interval"}, {"serve --sync interval=0s", "above 0"},
-		{"serve --topic a:b", "fifo or normal"}, {"serve --topic a:fifo:0", "queues"}, {"serve --topic :fifo", "NAME"}, {"serve --log-level loud", "log-level"},
+		{"serve --topic a:b", "fifo or normal"}, {"serve --topic a:fifo:0", "queues"}, {"serve --topic :fifo", "NAME"}, {"serve --group billing:fast", "NAME:ordered"}, {"serve --group :ordered", "NAME"}, {"serve --sync interval=1h", "at most 10s"}, {"serve --log-level loud", "log-level"},
 		{"serve extra", "argument"}, {"serve --config /nonexistent/x", "config"}, {"topic list --server nowhere", "URL"}, {"serve --break inbox", "break"},
 	} {
 		got := command(t, strings.Fields(c.line)...)
@@ -135,7 +135,7 @@ func TestSEC85ControlCharactersAreEscapedForPeople(t *testing.T) {
 	}
 }
 
-func TestSyncAndTopicWordsAreRead(t *testing.T) {
+func TestSyncTopicAndGroupWordsAreRead(t *testing.T) {
 	t.Parallel()
 	if got, err := parseSync("interval=20ms"); err != nil || got != 20*time.Millisecond {
 		t.Errorf("got %v, %v", got, err)
@@ -145,6 +145,11 @@ func TestSyncAndTopicWordsAreRead(t *testing.T) {
 		"orders:fifo:8": {Name: "orders", Type: keystrand.TopicFIFO, Queues: 8},
 	} {
 		if got, err := parseTopic(text); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+	for text, ordered := range map[string]bool{"billing": true, "billing:ordered": true, "billing:unordered": false} {
+		if got, err := parseGroup(text); err != nil || got != (keystrand.GroupSpec{Name: "billing", Ordered: ordered}) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}

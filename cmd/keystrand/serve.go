@@ -30,13 +30,14 @@ answer, and the data is closed cleanly; a second signal ends the process at once
 
 Each flag can also come from the environment (--grpc-addr: KEYSTRAND_GRPC_ADDR) or from the JSON file of --config
 ({"grpc-addr": "127.0.0.1:0"}). A flag beats the environment, that beats the file, that beats the default.`,
-		Example: "  keystrand serve --data ./orders-data --topic orders:fifo:8",
+		Example: "  keystrand serve --data ./orders-data --topic orders:fifo:8 --group billing",
 	}
 	flags := cmd.Flags()
 	flags.String("data", "./keystrand-data", "data directory; made if missing")
 	flags.String("grpc-addr", defaultGRPCAddr, "loopback address for RocketMQ 5 clients; port 0 takes a free one")
 	flags.String("http-addr", admin.DefaultAddr, "loopback address for tools, health and metrics; port 0 takes a free one")
 	flags.StringArray("topic", nil, "NAME[:TYPE[:QUEUES]], made at start, such as orders:fifo:8; repeatable")
+	flags.StringArray("group", nil, "NAME[:ordered|unordered], a consumer group made at start with the default settings; repeatable (default ordered)")
 	flags.String("sync", "always", "always: answered when on disk; interval=D: a power loss may take the last D, at most 10s")
 	flags.Duration("restart-hold", 5*time.Second, "after an unclean stop, how long a strand without a recorded lease waits")
 	flags.Bool("auto-create", false, "let a consumer group come into being at its first receive")
@@ -86,6 +87,13 @@ func brokerOptions(cmd *cobra.Command) (broker.Options, error) {
 			faults = append(faults, err)
 		}
 		o.Topics = append(o.Topics, topic)
+	}
+	for _, text := range must(flags.GetStringArray("group")) {
+		group, err := parseGroup(text)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		o.Groups = append(o.Groups, group)
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(must(flags.GetString("log-level")))); err != nil {
@@ -141,6 +149,9 @@ func serve(cmd *cobra.Command, o broker.Options) error {
 	return nil
 }
 
+// maxSyncInterval is the broker's bound, refused here as a mistake in the flag.
+const maxSyncInterval = 10 * time.Second
+
 // parseSync reads `always` or `interval=D`.
 func parseSync(text string) (time.Duration, error) {
 	if text == "always" {
@@ -153,6 +164,9 @@ func parseSync(text string) (time.Duration, error) {
 	interval, err := time.ParseDuration(value)
 	if err != nil || interval <= 0 {
 		return 0, fmt.Errorf("--sync %q: %q is not a time above 0, such as 50ms", text, value)
+	}
+	if interval > maxSyncInterval {
+		return 0, fmt.Errorf("--sync %q: at most %v, since that much may be lost", text, maxSyncInterval)
 	}
 	return interval, nil
 }
@@ -178,6 +192,16 @@ func parseTopic(text string) (keystrand.TopicSpec, error) {
 		topic.Queues = queues
 	}
 	return topic, nil
+}
+
+// parseGroup reads NAME[:ordered|unordered]. What else a group can be told is `keystrand group create`'s.
+func parseGroup(text string) (keystrand.GroupSpec, error) {
+	name, order, given := strings.Cut(text, ":")
+	group := keystrand.GroupSpec{Name: name, Ordered: order != "unordered"}
+	if name == "" || given && order != "ordered" && order != "unordered" {
+		return group, fmt.Errorf("--group %q: write NAME, NAME:ordered or NAME:unordered, such as billing", text)
+	}
+	return group, nil
 }
 
 // flagsWithValue walks the settings: every flag of serve but those that are about settings, and those of help.

@@ -84,7 +84,7 @@ func lines(t *testing.T, text string) []map[string]any {
 // parked and resumed: each by its command, as a person would.
 func TestEveryCommandWorksAgainstARunningBroker(t *testing.T) {
 	t.Parallel()
-	line := serving(t, "--data", t.TempDir(), "--topic", "orders:fifo:8")
+	line := serving(t, "--data", t.TempDir(), "--topic", "orders:fifo:8", "--group", "shipping")
 	to := func(args ...string) result {
 		t.Helper()
 		got := command(t, append(args, "--json", "--server", "http://"+line.HTTPAddr)...)
@@ -102,6 +102,9 @@ func TestEveryCommandWorksAgainstARunningBroker(t *testing.T) {
 	to("topic", "create", "ticks", "--type", "normal", "--queues", "2")
 	if topics := lines(t, to("topic", "list").stdout); len(topics) != 2 {
 		t.Errorf("topics: %v", topics)
+	}
+	if groups := lines(t, to("group", "list").stdout); len(groups) != 1 || groups[0]["name"] != "shipping" || groups[0]["ordered"] != true {
+		t.Errorf("groups at the start: %v", groups)
 	}
 	to("group", "create", "billing", "--ordered", "--max-attempts", "3", "--at-limit", "park", "--from", "earliest", "--order-level", "group",
 		"--push-batch", "one", "--push-window", "8", "--max-processing", "20s", "--back-off", "1s,5s")
