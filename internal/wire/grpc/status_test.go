@@ -35,6 +35,7 @@ var wantCodes = map[string]struct {
 	"ErrTooLarge":      {keystrand.ErrTooLarge, 41300, 41300},
 	"ErrClosed":        {keystrand.ErrClosed, 42900, 42900},
 	"ErrReadOnly":      {keystrand.ErrReadOnly, 50002, 50002},
+	"ErrLocked":        {keystrand.ErrLocked, 42900, 42900}, // met when opening: no peer sees it
 	"DeadlineExceeded": {context.DeadlineExceeded, 40800, 40800},
 	"Canceled":         {context.Canceled, 40800, 40800},
 }
