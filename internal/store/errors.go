@@ -55,6 +55,9 @@ func directoryError(dir string, err error) error {
 	return e
 }
 
+// errForeign is the cause of a DirectoryError about a directory with files that no broker wrote.
+var errForeign = errors.New("not a data directory")
+
 // errPlace is why the bytes at one place are no record. Recovery takes it for the end of the log or for damage.
 var (
 	errNoRecord    = errors.New("no record stands here")

@@ -88,3 +88,34 @@ func TestAFileIsNoDataDirectory(t *testing.T) {
 		}
 	}
 }
+
+func TestADirectoryWithOtherFilesIsRefusedAndLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	for names, fine := range map[string]bool{
+		"": true, "lock": true, "lock meta.tmp": true, "lost+found": true, "lock notes.txt": false, "go.mod main.go": false, ".profile": false, "index": false,
+	} {
+		dir := t.TempDir()
+		for _, name := range strings.Fields(names) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := Open(vfs.OS{}, dir, Options{})
+		if fine {
+			if err != nil {
+				t.Errorf("%q: got %v", names, err)
+				continue
+			}
+			closeLog(t, l)
+			closeLog(t, openLog(t, vfs.OS{}, dir, Options{}))
+			continue
+		}
+		var refused *DirectoryError
+		if !errors.As(err, &refused) || !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "holds other files") {
+			t.Errorf("%q: got %v", names, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != len(strings.Fields(names)) {
+			t.Errorf("%q: left %v, %v", names, left, err)
+		}
+	}
+}

@@ -46,6 +46,9 @@ func Open(disk vfs.FS, dir string, o Options) (*Log, error) {
 	if err := disk.MkdirAll(dir); err != nil {
 		return nil, directoryError(dir, err)
 	}
+	if err := refuseForeign(disk, dir); err != nil {
+		return nil, err
+	}
 	lock, err := disk.Lock(dir + "/lock")
 	if err != nil {
 		return nil, directoryError(dir, err)
@@ -134,6 +137,33 @@ func (l *Log) listSegments() (ids []uint32, halves []string, err error) {
 	}
 	l.report.Segments = len(ids)
 	return ids, halves, nil
+}
+
+// refuseForeign keeps the log out of a directory that holds someone's files. A first start that was cut off leaves the lock
+// and a half-made meta, nothing else; segments without a meta are a log's, and recover says what is wrong with it.
+func refuseForeign(disk vfs.FS, dir string) error {
+	names, err := disk.List(dir)
+	if err != nil {
+		return directoryError(dir, err)
+	}
+	other := ""
+	for _, name := range names {
+		if _, isSegment := parseSegmentName(name); isSegment || name == "meta" {
+			return nil
+		}
+		switch name {
+		case "lock", "meta.tmp", "lost+found": // the last stands at the root of a fresh file system
+		default:
+			other = name
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return &DirectoryError{
+		Dir: dir, class: keystrand.ErrRejected, cause: errForeign,
+		text: fmt.Sprintf("data directory %q holds other files (%s) and no broker's data; give an empty or a new directory with --data (DataDir)", dir, other),
+	}
 }
 
 func (l *Log) openSegments(ids []uint32) error {
