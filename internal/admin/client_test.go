@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -297,5 +301,27 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if _, err := b.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept after close: %v", err)
+	}
+}
+
+// A new error of the root package needs a row, or its peers are told its class only.
+func TestEveryErrorOfTheRootPackageHasItsProblem(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "errors.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := os.ReadFile("problem.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^\t(Err\w+)\s+= `).FindAllSubmatch(text, -1)
+	if len(names) < 10 {
+		t.Fatalf("only %d errors found", len(names))
+	}
+	for _, name := range names {
+		if !bytes.Contains(rows, append([]byte("{keystrand."), append(name[1], ',')...)) {
+			t.Errorf("keystrand.%s has no row in problemTable", name[1])
+		}
 	}
 }

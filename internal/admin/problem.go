@@ -56,6 +56,7 @@ var problemTable = []struct {
 	{keystrand.ErrBadHandle, "rejected", "bad-handle", http.StatusBadRequest, "use a receipt handle of this broker, consumer group and topic"},
 	{keystrand.ErrLeaseExpired, "superseded", "lease-expired", http.StatusConflict, "change nothing more for this delivery: the message went, or goes, out again"},
 	{keystrand.ErrReadOnly, "retry-later", "read-only", http.StatusServiceUnavailable, "look at the broker's log, make room or mend the disk, and start the broker again"},
+	{keystrand.ErrLocked, "retry-later", "locked", http.StatusServiceUnavailable, "stop the other broker, or give another data directory"},
 	{keystrand.ErrClosed, "retry-later", "closed", http.StatusServiceUnavailable, "retry when the broker runs again"},
 	{keystrand.ErrRejected, "rejected", "", http.StatusBadRequest, "change the request; the same one will fail again"},
 	{keystrand.ErrSuperseded, "superseded", "", http.StatusConflict, "someone else moved on: change nothing more"},
