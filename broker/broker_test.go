@@ -121,7 +121,7 @@ func TestPortInUseIsForLaterAndTheDirectoryIsGivenBack(t *testing.T) {
 
 func TestAddressThatCannotBeIsRejected(t *testing.T) {
 	_, err := broker.Open(broker.Options{DataDir: t.TempDir(), GRPCAddr: "127.0.0.1:70000", HTTPAddr: "127.0.0.1:0"})
-	if !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "grpc-addr") {
+	if !errors.Is(err, keystrand.ErrRejected) || !strings.Contains(err.Error(), "GRPCAddr") {
 		t.Errorf("got %v, want ErrRejected", err)
 	}
 }

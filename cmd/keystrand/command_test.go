@@ -19,9 +19,10 @@ func TestWrongUsageIsExitCode2AndNamesWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"topc", "topic"}, {"topic creat x", "create"}, {"topic create", "NAME"}, {"topic create a b", "NAME"}, {"topic list x", "argument"},
 		{"topic create a --queues many", "queues"}, {"group create g --back-off 5s", "MIN,MAX"}, {"group create g --back-off 5s,1s", "MIN"},
-		{"explain --group g", "--topic"}, {"send --topic t", "body"}, {"send --body x", "--topic"}, {"send --topic t --body x --body-file y", "both"},
+		{"explain --group g", "missing: --topic, --key; see keystrand explain --help"}, {"send --topic t", "body"}, {"send --body x", "--topic"}, {"send --topic t --body x --body-file y", "both"},
 		{"send --topic t --body x --property a", "NAME=VALUE"}, {"receive --group g --topic t --max 0", "--max"}, {"receive --topic t", "--group"},
-		{"serve --http-addr 0.0.0.0:1", "loopback"}, {"serve --grpc-addr :1", "loopback"}, {"serve --sync sometimes", "interval"}, {"serve --sync interval=0s", "above 0"},
+		{"serve --http-addr 0.0.0.0:1", "loopback"}, {"serve --grpc-addr :1", "loopback"}, {"serve --grpc-addr nonsense", `--grpc-addr: "nonsense" is not HOST:PORT`},
+		{"serve --grpc-addr 0.0.0.0:1 --http-addr 127.0.0.1:99999", "--http-addr: port"}, {"serve --sync sometimes", "interval"}, {"serve --sync interval=0s", "above 0"},
 		{"serve --topic a:b", "fifo or normal"}, {"serve --topic a:fifo:0", "queues"}, {"serve --topic :fifo", "NAME"}, {"serve --group billing:fast", "NAME:ordered"}, {"serve --group :ordered", "NAME"}, {"serve --sync interval=1h", "at most 10s"}, {"serve --log-level loud", "log-level"},
 		{"serve extra", "argument"}, {"serve --config /nonexistent/x", "config"}, {"topic list --server nowhere", "URL"}, {"serve --break inbox", "break"},
 	} {

@@ -96,14 +96,14 @@ func exitStatus(err error, stderr io.Writer) int {
 
 // needed gives a usage error that names every flag that was left out.
 func needed(cmd *cobra.Command, names ...string) error {
-	var missing []error
+	var missing []string
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.String() == "" {
-			missing = append(missing, fmt.Errorf("--%s is missing: %s", name, flag.Usage))
+			missing = append(missing, "--"+name)
 		}
 	}
 	if len(missing) > 0 {
-		return &usageError{errors.Join(missing...)}
+		return usagef("missing: %s; see %s --help", strings.Join(missing, ", "), cmd.CommandPath())
 	}
 	return nil
 }

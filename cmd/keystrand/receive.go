@@ -40,7 +40,7 @@ the message group waits that long, and then the message comes again as the next 
 	flags.StringVar(&want.ask.ConsumerGroup, "group", "", "consumer group")
 	flags.StringVar(&want.ask.Topic, "topic", "", "topic")
 	flags.StringVar(&want.ask.Filter, "filter", "", "tags to take, such as 'a || b'; a change holds for the whole group (default all)")
-	flags.IntVar(&want.max, "max", 1, "stop after so many messages")
+	flags.IntVar(&want.max, "max", 1, "stop after so many messages; any number, asked for in requests of 32 at most")
 	flags.DurationVar(&want.timeout, "timeout", 10*time.Second, "stop after this time, with what has come")
 	flags.BoolVar(&want.ack, "ack", false, "finish each message after it was printed")
 	flags.DurationVar(&invisible, "invisible", 30*time.Second, "how long a message is this receiver's, 1s to 12h")
@@ -53,18 +53,23 @@ the message group waits that long, and then the message comes again as the next 
 		}
 		want.ask.InvisibleMs = invisible.Milliseconds()
 		want.ask.ClientID = fmt.Sprintf("keystrand-receive-%d", os.Getpid())
-		return want.loop(cmd.Context(), client, printerOf(cmd))
+		got, err := want.loop(cmd.Context(), client, printerOf(cmd))
+		if err == nil && got == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "keystrand: nothing came in %v; `keystrand group lag %s` counts what is left, `keystrand explain --group %s --topic %s --key KEY` says why a message group waits\n",
+				want.timeout, want.ask.ConsumerGroup, want.ask.ConsumerGroup, want.ask.Topic)
+		}
+		return err
 	})
 	return cmd
 }
 
-// loop receives until enough came or the time is up. Nothing in time is no error: the timeout was asked for.
-func (want receiving) loop(ctx context.Context, client *admin.Client, p printer) error {
+// loop receives until enough came or the time is up, and counts. Nothing in time is no error: the timeout was asked for.
+func (want receiving) loop(ctx context.Context, client *admin.Client, p printer) (got int, err error) {
 	end := time.Now().Add(want.timeout)
-	for got := 0; got < want.max; {
+	for got < want.max {
 		left := time.Until(end)
 		if left <= 0 {
-			return nil
+			return got, nil
 		}
 		want.ask.Max = min(want.max-got, receiveBatch)
 		want.ask.WaitMs = max(min(left, receiveHold).Milliseconds(), 1)
@@ -72,16 +77,16 @@ func (want receiving) loop(ctx context.Context, client *admin.Client, p printer)
 		deliveries, err := client.Receive(request, want.ask)
 		cancel()
 		if err != nil {
-			return err
+			return got, err
 		}
 		for _, d := range deliveries {
+			got++
 			if err := want.handle(ctx, client, p, d); err != nil {
-				return err
+				return got, err
 			}
 		}
-		got += len(deliveries)
 	}
-	return nil
+	return got, nil
 }
 
 // handle prints before it acks: a message that could not be shown is not finished.

@@ -129,8 +129,8 @@ func TestEveryCommandWorksAgainstARunningBroker(t *testing.T) {
 	if status := verb("park"); status != "parked" {
 		t.Errorf("after park: %s", status)
 	}
-	if rest := to("receive", "--group", "billing", "--topic", "orders", "--max", "2", "--timeout", "300ms").stdout; rest != "" {
-		t.Errorf("a parked strand gave %s", rest)
+	if rest := to("receive", "--group", "billing", "--topic", "orders", "--max", "2", "--timeout", "300ms"); rest.stdout != "" || !strings.Contains(rest.stderr, "nothing came in 300ms") {
+		t.Errorf("a parked strand gave %+v", rest)
 	}
 	if status := verb("resume"); status == "parked" {
 		t.Errorf("after resume: %s", status)

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,7 +168,26 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	if errors.As(err, &op) && op.Op == "dial" {
 		return fmt.Errorf("no broker answers at %s (%w): %w; start one with `keystrand serve`, or name another with --server or KEYSTRAND_SERVER", c.base, op.Err, keystrand.ErrRetryLater)
 	}
-	return fmt.Errorf("connection to %s broke (%w): %w; whether the request was carried out is not known", c.base, err, keystrand.ErrUnknown)
+	var cause *url.Error
+	if errors.As(err, &cause) {
+		err = cause.Err // the rest of its text is the address once more
+	}
+	if isNotHTTP(err) {
+		return fmt.Errorf("what listens at %s does not speak HTTP as a broker's tools do (%w): %w; %s", c.base, err, keystrand.ErrRejected, nameHTTPAddr)
+	}
+	return fmt.Errorf("connection to %s broke (%w): %w; whether the request was carried out is not known; if it breaks each time, %s", c.base, err, keystrand.ErrUnknown, nameHTTPAddr)
+}
+
+const nameHTTPAddr = "name the broker's HTTP address (serve's http-addr, " + DefaultServer + "): its grpc-addr is for RocketMQ clients only"
+
+// isNotHTTP tells an answer of something else, or of another scheme, from a connection that broke. net/http has words for it
+// and no types.
+func isNotHTTP(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	text := err.Error()
+	return errors.As(err, &certificate) || errors.As(err, &record) ||
+		strings.Contains(text, "malformed HTTP") || strings.Contains(text, "HTTP response to HTTPS client")
 }
 
 func readProblem(status int, text []byte, base string) error {

@@ -325,3 +325,39 @@ func TestEveryErrorOfTheRootPackageHasItsProblem(t *testing.T) {
 		}
 	}
 }
+
+// Only the RocketMQ port is near enough to be named by mistake; it answers with frames of HTTP/2, or with a certificate of its own.
+func TestAServerThatIsNoHTTPIsTheCallersMistake(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := task.NewGroup(t.Context())
+	answer.Go("answer", func(context.Context) error {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Read(make([]byte, 4096)); err != nil {
+			return err
+		}
+		_, err = conn.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"))
+		return errors.Join(err, conn.Close())
+	})
+	tools, _ := serving(t, newFake())
+	for name, server := range map[string]string{"frames": "http://" + listener.Addr().String(), "https": strings.Replace(tools.base, "http:", "https:", 1)} {
+		client, err := NewClient(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Topics(t.Context())
+		if !errors.Is(err, keystrand.ErrRejected) || errors.Is(err, keystrand.ErrUnknown) || !strings.Contains(err.Error(), "http-addr") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		client.Close()
+	}
+	if err := errors.Join(answer.Wait(), listener.Close()); err != nil {
+		t.Error(err)
+	}
+}

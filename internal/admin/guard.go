@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -19,9 +20,12 @@ const (
 // CheckLoopback refuses an address that others than this machine can reach (SEC-01). A name must stand for loopback
 // addresses only.
 func CheckLoopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("address %q: %w; write HOST:PORT, such as 127.0.0.1:8088", addr, err)
+		return fmt.Errorf("%q is not HOST:PORT, such as 127.0.0.1:0 for any free port", addr)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("port %q of address %q is not a number from 0 to 65535; 0 is any free port", port, addr)
 	}
 	if strings.EqualFold(host, "localhost") {
 		return nil // net/http and net dial it as loopback; a resolver that says otherwise is caught after listening

@@ -40,7 +40,7 @@ func TestSEC01AnAddressThatOthersCanReachIsRefused(t *testing.T) {
 	for addr, fine := range map[string]bool{
 		"127.0.0.1:8088": true, "127.9.9.9:0": true, "[::1]:8088": true, "localhost:0": true, "[::ffff:127.0.0.1]:1": true,
 		"0.0.0.0:8088": false, ":8088": false, "[::]:8088": false, "10.0.0.1:8088": false, "broker.example:8088": false,
-		"localhost.example:1": false, "127.0.0.1": false, "": false, "1270.0.1:8088": false,
+		"localhost.example:1": false, "127.0.0.1": false, "": false, "1270.0.1:8088": false, "127.0.0.1:": false, "127.0.0.1:99999": false, "localhost:http": false,
 	} {
 		if err := CheckLoopback(addr); (err == nil) != fine {
 			t.Errorf("%q: got %v, want fine=%v", addr, err, fine)

@@ -52,7 +52,7 @@ var problemTable = []struct {
 	{keystrand.ErrGroupNotFound, "rejected", "group-not-found", http.StatusNotFound, "create it first: keystrand group create NAME --ordered"},
 	{keystrand.ErrExists, "rejected", "exists", http.StatusConflict, "use its settings or another name"},
 	{keystrand.ErrMessageType, "rejected", "message-type", http.StatusBadRequest, "give a message group on a fifo topic and none on a normal one"},
-	{keystrand.ErrTooLarge, "rejected", "too-large", http.StatusRequestEntityTooLarge, "send less in one request"},
+	{keystrand.ErrTooLarge, "rejected", "too-large", http.StatusRequestEntityTooLarge, "stay within the bound"},
 	{keystrand.ErrBadHandle, "rejected", "bad-handle", http.StatusBadRequest, "use a receipt handle of this broker, consumer group and topic"},
 	{keystrand.ErrLeaseExpired, "superseded", "lease-expired", http.StatusConflict, "change nothing more for this delivery: the message went, or goes, out again"},
 	{keystrand.ErrReadOnly, "retry-later", "read-only", http.StatusServiceUnavailable, "look at the broker's log, make room or mend the disk, and start the broker again"},

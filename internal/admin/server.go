@@ -66,7 +66,7 @@ func Open(o Options) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("http-addr: listen on %s: %w; choose a free port, or 0 for any", o.Addr, err)
+		return nil, fmt.Errorf("http-addr: %w; choose a free port, or 0 for any", err)
 	}
 	if err := CheckLoopback(listener.Addr().String()); err != nil { // "localhost" may have been something else
 		return nil, errors.Join(fmt.Errorf("http-addr: %w", err), listener.Close())
