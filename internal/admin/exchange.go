@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -28,7 +31,52 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	if errors.As(err, &large) {
 		return rejected(http.StatusRequestEntityTooLarge, fmt.Sprintf("request over %d bytes", limit), "send less in one request")
 	}
-	return rejected(http.StatusBadRequest, "request is not the JSON object that this path takes: "+err.Error(), "see docs/operations.md for its fields")
+	return rejected(http.StatusBadRequest, "the request is not the JSON object that this path takes: "+jsonFault(err), seeAPI)
+}
+
+// jsonFault says a decoder's error in the words of JSON: the peer knows nothing of Go's types.
+func jsonFault(err error) string {
+	var wrong *json.UnmarshalTypeError
+	var base64Fault base64.CorruptInputError
+	switch {
+	case errors.Is(err, io.EOF):
+		return "it is empty"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ends too early"
+	case errors.As(err, &base64Fault):
+		return fmt.Sprintf("body_base64 is not base64 from its byte %d on", int64(base64Fault)) // the one field of bytes
+	case errors.As(err, &wrong):
+		kind, value, _ := strings.Cut(wrong.Value, " ")
+		found := map[string]string{"string": "a string", "number": "a number", "bool": "true or false", "array": "an array", "object": "an object"}[kind]
+		if value != "" {
+			found = value // a number that is none of the wanted kind
+		}
+		name := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
+		if name == "" {
+			return fmt.Sprintf("it is %s, not an object", found)
+		}
+		return fmt.Sprintf("%s is %s, not %s", name, found, jsonWord(wrong.Type))
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// jsonWord is what JSON calls a value that fits t.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "a string"
+		}
+		return "an array"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	default:
+		return "a whole number"
+	}
 }
 
 // writeJSON answers; the error is that of the connection.

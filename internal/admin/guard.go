@@ -77,6 +77,11 @@ func (g *guard) refusal(r *http.Request) *Problem {
 	if err := g.cross.Check(r); err != nil {
 		return rejected(http.StatusForbidden, "request from another site", "change the broker's state from its own address or from a command line")
 	}
+	return nil
+}
+
+// notJSON refuses a body that does not say it is JSON: a form of another site could send it without asking first.
+func notJSON(r *http.Request) *Problem {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset, named := parameters["charset"]
 	if err != nil || media != "application/json" || named && !strings.EqualFold(charset, "utf-8") {

@@ -158,6 +158,60 @@ func TestARequestThatIsNotTheObjectOfItsPathIsRefused(t *testing.T) {
 	}
 }
 
+// What is wrong with a request is said in the words of JSON and of the API, with the place.
+func TestARefusalNamesTheField(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ method, path, body, want string }{
+		{"POST", "/v1/send", ``, "it is empty"},
+		{"POST", "/v1/send", `{"topic":`, "ends too early"},
+		{"POST", "/v1/send", `[]`, "it is an array, not an object"},
+		{"POST", "/v1/send", `{"topic":3}`, "topic is a number, not a string"},
+		{"POST", "/v1/send", `{"topic":"t","body":true}`, "body is true or false, not a string"},
+		{"POST", "/v1/send", `{"topic":"t","body_base64":"!"}`, "body_base64 is not base64"},
+		{"POST", "/v1/send", `{"topic":"t","body_base64":7}`, "body_base64 is a number, not a string"},
+		{"POST", "/v1/send", `{"topic":"t","keys":{}}`, "keys is an object, not an array"},
+		{"POST", "/v1/send", `{"topic":"t","properties":{"a":1}}`, "is a number, not a string"},
+		{"POST", "/v1/send", `{"topik":"t"}`, `unknown field \"topik\"`},
+		{"POST", "/v1/receive", `{"max":1.5}`, "max is 1.5, not a whole number"},
+		{"POST", "/v1/receive", `{"consumer_group":"g","topic":"t","max":33}`, "give 1 to 32"},
+		{"POST", "/v1/receive", `{"consumer_group":"g","topic":"t","wait_ms":40000}`, "give 0 to 30000"},
+		{"POST", "/v1/send?topic=t", `{}`, "query parameter \\\"topic\\\" is not known"},
+		{"GET", "/v1/explain?group=g&key=k", ``, "query parameter topic is missing"},
+		{"GET", "/v1/explain?group=g&topic=t&topic=u&key=k", ``, "topic is given twice"},
+		{"GET", "/v1/explain?group=g&topic=t&key=k&kye=k", ``, "kye"},
+		{"GET", "/v1/topics?%zz", ``, "percent-encoded"},
+	} {
+		w := ask(t, newFake(), c.method, c.path, c.body, nil)
+		text := w.Body.String()
+		if w.Code != http.StatusBadRequest || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s %s: got %d %s, want %s", c.method, c.path, c.body, w.Code, text, c.want)
+		}
+		for _, leak := range []string{"Go ", "struct", "admin.", "int64", "uint8", "EOF"} {
+			if strings.Contains(text, leak) {
+				t.Errorf("%s %s: %q is Go's: %s", c.path, c.body, leak, text)
+			}
+		}
+	}
+}
+
+func TestAnUnknownPathOrMethodIsAnsweredAsJSON(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path, allow string
+		code                int
+	}{
+		{"GET", "/nothing", "", 404}, {"DELETE", "/v1/nothing", "", 404}, {"POST", "/", "", 404}, {"GET", "/v1/topics/a/b", "", 404},
+		{"DELETE", "/v1/topics/orders", "GET, HEAD", 405}, {"PUT", "/v1/topics", "GET, HEAD, POST", 405}, {"GET", "/v1/send", "POST", 405}, {"OPTIONS", "/v1/ack", "POST", 405},
+	} {
+		w := ask(t, newFake(), c.method, c.path, "", func(r *http.Request) { r.Header.Del("Content-Type") })
+		var problem Problem
+		err := json.Unmarshal(w.Body.Bytes(), &problem)
+		if w.Code != c.code || w.Header().Get("Allow") != c.allow || err != nil || problem.Class != "rejected" || problem.DoThis == "" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: got %d %q %s, %v", c.method, c.path, w.Code, w.Header().Get("Allow"), w.Body, err)
+		}
+	}
+}
+
 func TestSEC30HostileNamesAreRefusedOnEveryWayIn(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"..", "../../etc", "a/b", `a\b`, "a\x00b", "a\nb", "", strings.Repeat("a", 256), "ö", "a b", "."} {

@@ -93,9 +93,9 @@ func (m Receive) check() error {
 	}
 	switch {
 	case m.Max < 0 || m.Max > maxReceive:
-		return rejected(http.StatusBadRequest, "max is not 1 to 32", "ask again for more")
+		return rejected(http.StatusBadRequest, "max is not 1 to 32", "give 1 to 32, and ask again for more")
 	case m.WaitMs < 0 || m.WaitMs > maxWait.Milliseconds():
-		return rejected(http.StatusBadRequest, "wait_ms is not 0 to 30000", "ask again to wait longer")
+		return rejected(http.StatusBadRequest, "wait_ms is not 0 to 30000", "give 0 to 30000, and ask again to wait longer")
 	case m.InvisibleMs != 0 && (m.InvisibleMs < minInvisible.Milliseconds() || m.InvisibleMs > maxInvisible.Milliseconds()):
 		return rejected(http.StatusBadRequest, "invisible_ms is not 1000 to 43200000", "choose a lease of 1 second to 12 hours")
 	case len(m.ClientID) > 255 || len(m.Filter) > 1024:
@@ -148,7 +148,7 @@ func (m Ack) check() error {
 		return err
 	}
 	if len(m.ReceiptHandles) == 0 || len(m.ReceiptHandles) > maxAckHandles {
-		return rejected(http.StatusBadRequest, "receipt_handles does not hold 1 to 64 handles", "ack in several requests")
+		return rejected(http.StatusBadRequest, "receipt_handles does not hold 1 to 64 handles", "give 1 to 64, and ack the others in further requests")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -26,7 +27,10 @@ func NewHandler(o Options, bound string) http.Handler {
 	s := &service{backend: o.Backend, logger: o.Logger, held: make(chan struct{}, maxHeldReceives)}
 	s.metrics = newMetrics(o.Backend, o.Version, prometheus.NewRegistry())
 	mux := http.NewServeMux()
-	handle := func(pattern string, f http.HandlerFunc) {
+	handle := func(pattern string, f http.HandlerFunc, parameters ...string) {
+		if strings.Contains(pattern, "/v1/") {
+			f = s.knownParameters(f, parameters)
+		}
 		mux.Handle(pattern, s.metrics.counted(pattern, s.contained(f)))
 	}
 	handle("GET /healthz", s.healthz)
@@ -39,13 +43,13 @@ func NewHandler(o Options, bound string) http.Handler {
 	handle("POST /v1/groups", s.createGroup)
 	handle("GET /v1/groups/{name}", s.describeGroup)
 	handle("GET /v1/groups/{name}/lag", s.lag)
-	handle("GET /v1/explain", s.explain)
+	handle("GET /v1/explain", s.explain, "group", "topic", "key")
 	handle("POST /v1/park", s.park)
 	handle("POST /v1/resume", s.resume)
 	handle("POST /v1/send", s.send)
 	handle("POST /v1/receive", s.receive)
 	handle("POST /v1/ack", s.ack)
-	return newGuard(mux, bound)
+	return newGuard(routed(mux), bound)
 }
 
 // contained keeps a panic to its request: it is logged once with its stack, and the peer is told no more than a request id.
