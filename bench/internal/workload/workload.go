@@ -2,6 +2,7 @@
 package workload
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -17,12 +18,13 @@ const poolBodies = 1000
 type Bodies struct {
 	bodies [][]byte
 	sums   []uint64
+	byHead map[[8]byte]int // by the first bytes, which are random
 }
 
 // NewBodies makes the pool for bodies of size bytes.
 func NewBodies(size int, seed uint64) *Bodies {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	p := &Bodies{bodies: make([][]byte, poolBodies), sums: make([]uint64, poolBodies)}
+	p := &Bodies{bodies: make([][]byte, poolBodies), sums: make([]uint64, poolBodies), byHead: make(map[[8]byte]int, poolBodies)}
 	for i := range p.bodies {
 		body := make([]byte, size)
 		for j := range body[:size/2] {
@@ -32,8 +34,22 @@ func NewBodies(size int, seed uint64) *Bodies {
 			body[size/2+j] = byte(i)
 		}
 		p.bodies[i], p.sums[i] = body, history.Sum(body)
+		p.byHead[headOf(body)] = i
 	}
 	return p
+}
+
+func headOf(body []byte) (head [8]byte) {
+	copy(head[:], body)
+	return head
+}
+
+// Sum is history.Sum, without adding up what is byte for byte a body of the pool: that takes a tenth of the time.
+func (p *Bodies) Sum(body []byte) uint64 {
+	if i, ok := p.byHead[headOf(body)]; ok && bytes.Equal(body, p.bodies[i]) {
+		return p.sums[i]
+	}
+	return history.Sum(body)
 }
 
 // Body is the n-th body, the pool over and over, with its sum.

@@ -95,7 +95,7 @@ func (s *session) quietly(ctx context.Context, k, round int, o options) error {
 // one measures k keys on a broker of its own; for the largest k also queue order on the same broker. It takes the
 // result, unless others used too much of the machine and this is not the last try.
 func (s *session) one(ctx context.Context, k int, name string, o options, last bool) (taken bool, err error) {
-	x, err := openBench(ctx, o.dir)
+	x, err := openBench(ctx, o)
 	if err != nil {
 		return false, err
 	}

@@ -28,10 +28,11 @@ type bench struct {
 	dir    string
 	engine *embedded.Engine
 	tape   *tape.Tape
+	bodies *workload.Bodies
 }
 
-func openBench(ctx context.Context, parent string) (*bench, error) {
-	dir, err := os.MkdirTemp(parent, "keystrand-keyed-")
+func openBench(ctx context.Context, o options) (*bench, error) {
+	dir, err := os.MkdirTemp(o.dir, "keystrand-keyed-")
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func openBench(ctx context.Context, parent string) (*bench, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &bench{dir: dir, engine: e, tape: tape.New(1)}, nil
+	return &bench{dir: dir, engine: e, tape: tape.New(1), bodies: workload.NewBodies(o.bytes, o.seed)}, nil
 }
 
 func (x *bench) close() error { return errors.Join(x.engine.Close(), os.RemoveAll(x.dir)) }
@@ -54,7 +55,7 @@ func (x *bench) preload(ctx context.Context, topic string, k, n int, o options) 
 		return err
 	}
 	defer producer.Close() // it holds nothing
-	source := workload.Source{Topic: topic, Bodies: workload.NewBodies(o.bytes, o.seed), Keys: workload.Keys(k, o.seed), Number: 1}
+	source := workload.Source{Topic: topic, Bodies: x.bodies, Keys: workload.Keys(k, o.seed), Number: 1}
 	const batch = 500
 	for sent := 0; sent < n; {
 		size := min(batch, n-sent)
@@ -103,6 +104,7 @@ func (x *bench) consume(ctx context.Context, group, level, topic string, workers
 	defer cancel()
 	times := newTimeline(n)
 	watched := x.tape.Watch(source, group)
+	watched.Sum = x.bodies.Sum
 	watched.OnAck = func(acked int64) {
 		if acked >= int64(n) {
 			cancel()
