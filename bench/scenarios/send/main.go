@@ -91,7 +91,7 @@ func readFlags() (options, error) {
 	flag.DurationVar(&o.time, "time", 3*time.Second, "measured time of each run")
 	flag.IntVar(&o.bytes, "bytes", 1024, "size of a body")
 	flag.IntVar(&o.keys, "keys", 10_000, "message groups")
-	flag.IntVar(&o.connections, "connections", 4, "connections of the SDK; fewer senders use as many as they are")
+	flag.IntVar(&o.connections, "connections", 1, "producers of the SDK, each with its own connection")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "seed of bodies and keys")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where data directories are made; must be on the disk that is measured")
 	flag.StringVar(&o.keep, "keep-history", "", "directory that keeps the judged histories")

@@ -33,7 +33,7 @@ func (s *session) page(o options, command string) *page.Page {
 	p.Method = []string{
 		fmt.Sprintf("%d alternating pairs of %v after a warm-up of %v; bodies of %d bytes, half of them compressible, %d message groups, 8 queues, seed %d. Each sender waits for its answer and owns its groups, so sends of a group are one after the other.",
 			o.pairs, o.time, o.warm, o.bytes, o.keys, o.seed),
-		fmt.Sprintf("Through the SDK: TLS off, %d connections at most, client and server on the same cores; `keystrand serve` and the bare server are processes of their own.", o.connections),
+		fmt.Sprintf("Through the SDK: TLS off, %d producer(s), each with its own connection, client and server on the same cores; `keystrand serve` and the bare server are processes of their own.", o.connections),
 		"RocketMQ's figures were measured on another day on a machine of this kind (5.5.0, SYNC_FLUSH, warm, the same client); the share of the bare server is of the same run.",
 		"N/(F+Nc): F is the median of 1 KiB + fdatasync just before and after, c the processor time of a message in the round's run with the most senders. c is spent on two cores at once, so the share may pass 1.",
 	}
